@@ -5,26 +5,30 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/schemas"
 )
 
 // BenchmarkInterval is one collector's share of an interval. The machine has 9,288 nodes with 16 CPUs, and 64
-// collectors. The share has 145 nodes in jobs of 16, and 40 metrics. It reports nanoseconds a value for each of its
-// steps: reading the records from their bytes, the summaries of the jobs, and what _system adds. docs/accuracy.md names
-// it. Each is measured with the certified summaries that collect.sketch allows.
+// collectors. The share has 145 nodes in jobs of 49, as SuperMUC's 185 jobs have in the mean, and 37 metrics. It
+// reports nanoseconds a value for each of its steps, each at its best: reading the records from their bytes, the
+// summaries of the jobs, and what _system adds. docs/accuracy.md names it. Each is measured with the certified
+// summaries that collect.sketch allows, and once with jobs of 16 nodes.
 func BenchmarkInterval(b *testing.B) {
 	for _, sketch := range []int{0, 210, 512} {
-		b.Run(fmt.Sprintf("sketch=%d", sketch), func(b *testing.B) { benchmarkInterval(b, sketch) })
+		b.Run(fmt.Sprintf("sketch=%d", sketch), func(b *testing.B) { benchmarkInterval(b, sketch, 49) })
 	}
+	b.Run("sketch=512/small_jobs", func(b *testing.B) { benchmarkInterval(b, 512, 16) })
 }
 
-func benchmarkInterval(b *testing.B, sketch int) {
-	const nodes, cpus, metrics, jobSize = 145, 16, 40, 16
+func benchmarkInterval(b *testing.B, sketch, jobSize int) {
+	const nodes, cpus, metrics = 145, 16, 37
 	r := rand.New(rand.NewPCG(1, 1))
 	tick := &schemas.Tick{IntervalStart: simEpochMs, IntervalMs: simT}
 	var entries []Entry
+	var batches []*schemas.CounterBatch
 	bytes := int64(0)
 	for n := range nodes {
 		node, job := fmt.Sprintf("n%03d", n), fmt.Sprintf("j%d", n/jobSize)
@@ -41,58 +45,84 @@ func benchmarkInterval(b *testing.B, sketch int) {
 			}
 			batch.Metrics = append(batch.Metrics, metric)
 		}
+		batches = append(batches, batch)
 		entries = append(entries, Entry{Offset: int64(n), AppendedMs: simEpochMs + simT, Value: encode(b, batch)})
 		bytes += int64(len(entries[n].Value))
 		if n%jobSize == 0 {
-			tick.Jobs = append(tick.Jobs, schemas.TickJob{JobID: job, Parts: 1, JobNodes: jobSize})
+			tick.Jobs = append(tick.Jobs, schemas.TickJob{JobID: job, Parts: 1, JobNodes: int32(jobSize)})
 		}
 		last := &tick.Jobs[len(tick.Jobs)-1]
 		last.Nodes = append(last.Nodes, node)
 	}
+	var read, closed, whole float64 // seconds, each at its best
+	note := func(best *float64, began time.Duration) {
+		if took := (b.Elapsed() - began).Seconds(); *best == 0 || took < *best {
+			*best = took
+		}
+	}
 	var all system
-	var read, jobs, system float64 // seconds
-	written := 0
+	fold, written := NewCollector(simCluster, 0, 64, nil), 0
+	fold.Sketch = sketch
 	b.SetBytes(bytes)
-	for b.Loop() {
-		fold := NewCollector(simCluster, 0, 64, nil)
+	for at := int64(simEpochMs); b.Loop(); at += simT {
+		b.StopTimer() // it is another interval, so that the fold goes on with the memory that it has
+		for n := range entries {
+			batches[n].IntervalStart, tick.IntervalStart = at, at
+			entries[n] = Entry{Offset: entries[n].Offset + nodes, AppendedMs: at + simT, Value: encode(b, batches[n])}
+		}
+		end := Entry{Offset: entries[nodes-1].Offset, AppendedMs: at + simT, Value: encode(b, tick)}
+		b.StartTimer()
 		began := b.Elapsed()
 		for _, e := range entries {
 			fold.Apply(e)
 		}
-		read += (b.Elapsed() - began).Seconds()
-
-		i := fold.intervals[tick.IntervalStart]
-		all.begin()
-		k := &closing{start: tick.IntervalStart, lengthMs: simT}
-		for n := range tick.Jobs {
-			job := &tick.Jobs[n]
-			var records []*nodeRecord
-			for _, node := range job.Nodes {
-				records = append(records, i.take(schemas.JobKey{JobID: job.JobID}, node, simT))
-				records[len(records)-1].number = all.expect(node)
-			}
-			began = b.Elapsed()
-			byNode(records)
-			gathered := newColumns(records, nil)
-			cols := gathered.sorted()
-			jobs += (b.Elapsed() - began).Seconds()
-			began = b.Elapsed()
-			all.join(records, cols, nil)
-			system += (b.Elapsed() - began).Seconds()
-			began = b.Elapsed()
-			written += len(encode(b, summarize(simCluster, 0, tick, job, records, cols, sketch)))
-			jobs += (b.Elapsed() - began).Seconds()
-		}
+		note(&read, began)
+		share := systemOf(b, note, &whole, fold, &all, tick)
 		began = b.Elapsed()
-		encode(b, all.partial(simCluster, 0, 64, k))
-		system += (b.Elapsed() - began).Seconds()
+		outputs := fold.Apply(end).Outputs
+		for _, o := range outputs {
+			written += len(encode(b, o))
+		}
+		note(&closed, began)
+		if same := outputs[len(outputs)-2].(*schemas.JobPartial); len(same.Metrics) != len(share.Metrics) {
+			b.Fatal("another _system was measured")
+		}
 	}
-	each := 1e9 / float64(b.N) / (nodes * cpus * metrics)
+	each := 1e9 / (nodes * cpus * metrics)
 	b.ReportMetric(read*each, "read-ns/value")
-	b.ReportMetric(jobs*each, "jobs-ns/value")
-	b.ReportMetric(system*each, "system-ns/value")
-	b.ReportMetric(100*system/(read+jobs), "system-%")
+	b.ReportMetric((closed-whole)*each, "jobs-ns/value")
+	b.ReportMetric(whole*each, "system-ns/value")
+	b.ReportMetric(100*whole/(read+closed-whole), "system-%")
 	b.ReportMetric(float64(written)/float64(b.N*len(tick.Jobs)*metrics), "B/metric")
+}
+
+// systemOf does what a Tick adds to _system, beside the fold, and notes how long that alone takes.
+func systemOf(b *testing.B, note func(*float64, time.Duration), best *float64, fold *Collector, all *system, tick *schemas.Tick,
+) *schemas.JobPartial {
+	took := time.Duration(0)
+	all.begin()
+	for n := range tick.Jobs {
+		job := &tick.Jobs[n]
+		var records []*nodeRecord
+		for _, node := range job.Nodes {
+			r := fold.intervals[tick.IntervalStart].jobs[schemas.JobKey{JobID: job.JobID}][node]
+			r.number = all.expect(node)
+			records = append(records, r)
+		}
+		cols := newColumns(records, nil)
+		for _, c := range cols.sorted() {
+			c.gather(records, &fold.room)
+			r := c.reduce(fold.Sketch, &all.room)
+			began := b.Elapsed()
+			all.join(c, &r)
+			took += b.Elapsed() - began
+		}
+	}
+	began := b.Elapsed()
+	share := all.partial(simCluster, 0, 64, &closing{start: tick.IntervalStart, lengthMs: tick.IntervalMs})
+	encode(b, share)
+	note(best, began-took)
+	return share
 }
 
 // BenchmarkFinder folds an interval of 185 jobs with 40 metrics each, by the shipped rules.

@@ -34,6 +34,10 @@ type Collector struct {
 	all                   system
 	loads                 []schemas.JobLoad // of the last interval that was closed
 	resumedIn             *int64            // interval that had Ticks, but not its last one, at the Progress
+
+	reader schemas.BatchReader
+	slots  []nodeRecord // for the records to come: they are allocated together
+	room   column       // memory for the values of one column
 }
 
 // closing is an interval that had a Tick, but not its last one.
@@ -74,13 +78,23 @@ func (c *Collector) Progress(position int64) *schemas.Progress {
 	return p
 }
 
-// Apply folds the next entry of the log.
+// Apply folds the next entry of the log. It keeps the bytes of a CounterBatch until its interval closes.
 func (c *Collector) Apply(e Entry) Effects {
-	r, err := c.decode(e)
+	if c.rejected[e.Offset] {
+		return c.reject(e, errReplayed.Error())
+	}
+	if len(c.slots) == 0 {
+		c.slots = make([]nodeRecord, slotsAtOnce)
+	}
+	n := &c.slots[0]
+	r, err := c.reader.Read(e.Value, &n.batch)
 	if err != nil {
 		return c.reject(e, err.Error())
 	}
+	n.summary = nil
 	switch r := r.(type) {
+	case nil:
+		return c.witness(e, n, n.batch.Clock(e.AppendedMs))
 	case *schemas.Gap:
 		return Effects{Counts: schemas.ProgressCounts{Gaps: 1}}
 	case *schemas.Tick:
@@ -88,24 +102,28 @@ func (c *Collector) Apply(e Entry) Effects {
 			return c.refuse(e, "Tick from the future")
 		}
 		return c.tick(e, r).names(r.IntervalMs, "")
-	case *schemas.CounterBatch:
-		return c.witness(e, r, &r.NodeHeader, c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, batch: r}))
 	case *schemas.NodeSummary:
 		if err := checkNodeSummary(r); err != nil {
 			return c.reject(e, err.Error())
 		}
-		return c.witness(e, r, &r.NodeHeader, c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, summary: r}))
+		n.summary = r
+		return c.witness(e, n, schemas.ClockOf(r, e.AppendedMs))
 	default:
 		return c.reject(e, fmt.Sprintf("a %T does not belong here", r))
 	}
 }
 
-// witness counts the records of clocks that are ahead. Such a clock's time of sending is later than the broker's time
+// slotsAtOnce is how many records are allocated together. None is freed before all can be.
+const slotsAtOnce = 64
+
+// witness adds a record, and counts those of clocks that are ahead. Such a clock's time of sending is later than the broker's time
 // of receipt, by more than a tenth of the interval. A clock that is behind looks like a record that waited. It also
 // notes what a record of this cluster tells of its node's clock.
-func (c *Collector) witness(e Entry, r schemas.Record, h *schemas.NodeHeader, fx Effects) Effects {
+func (c *Collector) witness(e Entry, r *nodeRecord, clock schemas.ClockSign) Effects {
+	h := r.header()
+	fx := c.add(e, h, r)
 	if h.Cluster == c.cluster {
-		fx.Clock = clockSign{schemas.ClockOf(r, e.AppendedMs), h.Node}
+		fx.Clock = clockSign{clock, h.Node}
 	}
 	if h.SentAt > e.AppendedMs+h.IntervalMs/10 {
 		fx.Counts.ClockAhead++
@@ -146,6 +164,7 @@ func (c *Collector) add(e Entry, h *schemas.NodeHeader, r *nodeRecord) Effects {
 		r.entry.Value = e.Value
 	}
 	nodes[h.Node] = r
+	c.slots = c.slots[1:]
 	i.records++
 	if e.Offset < c.resumed {
 		return Effects{} // the Progress where the replay began has what this record dropped
@@ -247,8 +266,19 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob)
 	byNode(records)
 	reported := reportedBy(records)
 	cols := newColumns(records, reported)
-	sorted := cols.sorted()
-	c.all.join(records, sorted, reported)
+	var out output
+	if job.Parts > 0 {
+		out = newOutput(c.cluster, c.partition, t, job, records, c.Sketch)
+	}
+	for _, col := range cols.sorted() {
+		col.gather(records, &c.room)
+		r := col.reduce(out.sketch, &c.all.room)
+		if !reported.has(col.name) {
+			c.all.join(col, &r)
+		}
+		out.add(col, &r)
+	}
+	c.all.joinNodes(records, reported)
 	if job.Parts == 0 {
 		fx.Counts.Ended += int64(len(records))
 		return
@@ -257,7 +287,7 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob)
 	fx.Counts.Outputs++
 	fx.Counts.Surplus += cols.surplus() + reported.surplus()
 	c.weigh(job, records)
-	fx.Outputs = append(fx.Outputs, summarize(c.cluster, c.partition, t, job, records, sorted, c.Sketch))
+	fx.Outputs = append(fx.Outputs, out.record())
 }
 
 // abandon gives up an interval that stood between its Ticks, after retention deleted the beginning of a replay. The
@@ -277,7 +307,7 @@ func (c *Collector) abandon() {
 func (c *Collector) weigh(job *schemas.TickJob, records []*nodeRecord) {
 	l := schemas.JobLoad{JobID: job.JobID, Restart: job.Restart}
 	for _, r := range records {
-		if r.batch != nil {
+		if r.summary == nil {
 			l.Nodes++
 			l.Bytes += int64(r.bytes)
 		}

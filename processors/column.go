@@ -9,18 +9,18 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// column holds the values of one metric in several records.
-type column struct {
-	name, unit, scope string
-	values            []float64
-	invalid           int64 // values of another unit or scope than the others
-	nodes             nodeMeans
+// metricID is what a metric is called.
+type metricID struct{ name, unit, scope string }
 
-	// These are only for _system. Shares and moments come from NodeSummaries. Elsewhere a NodeSummary is the only
-	// record of its job. with has the nodes with a valid value, since a node has a mean of each of its jobs.
-	shares  []quantile.Summary
-	moments quantile.Moments // of the shares
-	with    numbers
+// column is one metric of a job. Its values are gathered from the job's records when they are reduced, so that they are
+// copied once, and all metrics use the same memory.
+type column struct {
+	metricID
+	at      []int32 // which metric it is in each of the job's layouts; -1: none
+	invalid int64   // values of another unit or scope than the others
+
+	values []float64
+	nodes  nodeMeans
 }
 
 // nodeMeans are the means of the nodes that have a valid value, and the nodes' numbers.
@@ -38,17 +38,16 @@ type nodeMean struct {
 
 // columns gathers columns by name. Of more than schemas.MaxMetrics names the least stay, in any order of arrival. Until
 // they are sorted there may be twice as many.
-type columns struct {
-	byName map[string]*column
+type columns[C any] struct {
+	byName map[string]*C
 	last   string              // the greatest name that may stay
 	left   map[string]struct{} // names that do not stay; nil: all may
 }
 
-// column returns the column of a metric, and whether it has this unit and scope. The column is nil for a metric that is
-// left out.
-func (s *columns) column(name, unit, scope string) (c *column, fits bool) {
+// column returns the column of a name, and whether it is new. The column is nil for a metric that is left out.
+func (s *columns[C]) column(name string) (c *C, isNew bool) {
 	if c = s.byName[name]; c != nil {
-		return c, c.unit == unit && c.scope == scope
+		return c, false
 	}
 	if len(s.byName) >= 2*schemas.MaxMetrics {
 		s.cut()
@@ -57,14 +56,14 @@ func (s *columns) column(name, unit, scope string) (c *column, fits bool) {
 		s.left[name] = struct{}{}
 		return nil, false
 	}
-	c = &column{name: name, unit: unit, scope: scope}
+	c = new(C)
 	s.byName[name] = c
 	return c, true
 }
 
 // cut keeps the least names. Which names stay must not depend on the order of arrival, or a successor would write
 // another summary of the same records.
-func (s *columns) cut() {
+func (s *columns[C]) cut() {
 	if len(s.byName) <= schemas.MaxMetrics {
 		return
 	}
@@ -79,9 +78,9 @@ func (s *columns) cut() {
 }
 
 // sorted returns the columns that stay, by name.
-func (s *columns) sorted() []*column {
+func (s *columns[C]) sorted() []*C {
 	s.cut()
-	sorted := make([]*column, 0, len(s.byName))
+	sorted := make([]*C, 0, len(s.byName))
 	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
 		sorted = append(sorted, s.byName[name])
 	}
@@ -89,51 +88,83 @@ func (s *columns) sorted() []*column {
 }
 
 // surplus returns how many metrics are left out.
-func (s *columns) surplus() int64 { return int64(len(s.left)) }
+func (s *columns[C]) surplus() int64 { return int64(len(s.left)) }
 
 // newColumns makes a column of each metric of CounterBatches, which are ordered by node. The least node decides on a
-// metric's unit and scope. reported are the names that the job reported.
-func newColumns(records []*nodeRecord, reported reportedNames) columns {
-	all := columns{byName: map[string]*column{}}
-	room := 0 // values that the records have, at most: a column is made as long as it may become
+// metric's unit and scope. reported are the names that the job reported. Records of one layout are looked at once.
+func newColumns(records []*nodeRecord, reported reportedNames) columns[column] {
+	all := columns[column]{byName: map[string]*column{}}
+	layouts := map[*schemas.Layout]int32{}
+	var misfits [][]misfit // of each layout
 	for _, r := range records {
-		room += r.bytes / 8
-	}
-	for _, r := range records {
-		if r.batch == nil {
+		if r.summary != nil {
 			continue
 		}
-		for i := range r.batch.Metrics {
-			m := &r.batch.Metrics[i]
-			if reported.leavesOut(m.Name) {
-				continue
-			}
-			c, fits := all.column(m.Name, m.Unit, m.Scope)
-			switch {
-			case c == nil:
-			case fits && c.values == nil:
-				n := min(len(records)*len(m.Values), room)
-				room -= n
-				c.grow(n, min(len(records), n))
-				c.add(r.batch.Node, r.number, m.Values)
-			case fits:
-				c.add(r.batch.Node, r.number, m.Values)
-			default:
-				c.invalid += int64(len(m.Values))
-			}
+		k, known := layouts[r.batch.Layout]
+		if !known {
+			k = int32(len(layouts))
+			layouts[r.batch.Layout] = k
+			misfits = append(misfits, addLayout(&all, r.batch.Layout, k, reported))
+		}
+		r.layout = k
+		for _, m := range misfits[k] {
+			m.column.invalid += m.values
 		}
 	}
 	return all
 }
 
-// grow makes room for values, and for the means of nodes.
-func (c *column) grow(values, nodes int) {
-	c.values = make([]float64, 0, values)
-	c.nodes.means, c.nodes.numbers = make([]float64, 0, nodes), make([]int32, 0, nodes)
+// misfit is how many values of a layout have another unit or scope than their column.
+type misfit struct {
+	column *column
+	values int64
 }
 
-func (c *column) add(node string, number int32, values []float64) {
-	c.values = append(c.values, values...)
+// addLayout adds the metrics of a job's layout k.
+func addLayout(all *columns[column], l *schemas.Layout, k int32, reported reportedNames) (misfits []misfit) {
+	for i := range l.Metrics {
+		m := &l.Metrics[i]
+		if reported.leavesOut(m.Name) {
+			continue
+		}
+		c, isNew := all.column(m.Name)
+		if c == nil {
+			continue
+		}
+		id := metricID{m.Name, m.Unit, m.Scope}
+		if isNew {
+			c.metricID = id
+		}
+		if c.metricID != id {
+			misfits = append(misfits, misfit{c, int64(m.Values)})
+			continue
+		}
+		for int32(len(c.at)) < k {
+			c.at = append(c.at, -1)
+		}
+		c.at = append(c.at, int32(i))
+	}
+	return misfits
+}
+
+// gather takes the values of the column from the records of newColumns. They are in the memory of room until room is
+// used for another column.
+func (c *column) gather(records []*nodeRecord, room *column) {
+	c.values = room.values[:0]
+	c.nodes.means, c.nodes.numbers = room.nodes.means[:0], room.nodes.numbers[:0]
+	for _, r := range records {
+		if r.summary != nil || int(r.layout) >= len(c.at) || c.at[r.layout] < 0 {
+			continue
+		}
+		from := len(c.values)
+		c.values = r.batch.AppendValues(c.values, int(c.at[r.layout]))
+		c.note(r.batch.Node, r.number, c.values[from:])
+	}
+	room.values, room.nodes = c.values, c.nodes
+}
+
+// note adds the mean of a node's values.
+func (c *column) note(node string, number int32, values []float64) {
 	if mean, ok := quantile.Mean(values); ok {
 		c.nodes.add(nodeMean{node, mean}, nodeMean{node, mean})
 		c.nodes.means, c.nodes.numbers = append(c.nodes.means, mean), append(c.nodes.numbers, number)
@@ -150,36 +181,65 @@ func (n *nodeMeans) add(low, high nodeMean) {
 	}
 }
 
-// exact reduces all values of a job, which are here. It reorders them, so it comes last. The certified summary has at
-// most sketch bytes; with 0 there is none.
-func (c *column) exact(sketch int) schemas.JobSummaryMetric {
-	d, certified := describe(c.values, sketch)
-	m := schemas.JobSummaryMetric{
-		Name: c.name, Unit: c.unit, Scope: c.scope,
-		Count: d.Count, Invalid: d.Invalid + c.invalid, Nodes: int32(len(c.nodes.means)),
-	}
-	if d.Count == 0 {
-		return m
-	}
-	stddev, zero, deciles := d.Stddev(), 0.0, d.Deciles[:]
-	nodeStddev := quantile.Reduce(c.nodes.means).Stddev()
-	m.Mean, m.Stddev, m.NodeStddev = &d.Mean, &stddev, &nodeStddev
-	m.LowNode, m.HighNode = &c.nodes.lowest.node, &c.nodes.highest.node
-	m.LowNodeMean, m.HighNodeMean = &c.nodes.lowest.mean, &c.nodes.highest.mean
-	m.Deciles, m.RankError, m.Certified = &deciles, &zero, certified
-	return m
+// reduction is what the values of a column come to.
+type reduction struct {
+	quantile.Distribution
+	certified *quantile.Summary // for the job's output; nil: it has none
+	share     *quantile.Summary // for _system; nil: that takes the values
 }
 
-// describe is Reduce, with a certified summary of sketch bytes at most unless that is 0, or there is no value.
-func describe(values []float64, sketch int) (quantile.Distribution, *schemas.Certified) {
-	if sketch == 0 {
-		return quantile.Reduce(values), nil
+// maxListed is how many values of a column _system takes as they are. Of more it takes the job's certified summary,
+// which costs a tenth. For fewer it would cost as much, and be less exact.
+const maxListed = 512
+
+// reduce reduces the values with a certified summary of so many bytes; 0: none. Afterwards the valid ones come first,
+// in another order.
+func (c *column) reduce(sketch int, room *quantile.Joiner) (r reduction) {
+	var own, quick quantile.Summary
+	if sketch > 0 {
+		r.Distribution, own = room.Certify(c.values, quantile.Budget{Bytes: sketch, Ranks: quantile.Large.Ranks})
+		if r.Count > 0 {
+			r.certified = &own
+		}
 	}
-	d, s := quantile.Certify(values, quantile.Budget{Bytes: sketch, Ranks: quantile.Large.Ranks})
-	if d.Count == 0 {
-		return d, nil
+	switch {
+	case len(c.values) <= maxListed && sketch == 0:
+		r.Distribution = quantile.Reduce(c.values)
+	case len(c.values) <= maxListed:
+	case sketch == quantile.Large.Bytes:
+		r.share = r.certified
+	default: // the job's summary is too small, or there is none
+		if r.Distribution, quick = room.Certify(c.values, quantile.Quick); r.Count > 0 {
+			r.share = &quick
+		}
 	}
-	return d, certifiedOf(&s)
+	return r
+}
+
+// exact is the column of a job whose values are all here.
+func (c *column) exact(r *reduction) schemas.JobSummaryMetric {
+	m := schemas.JobSummaryMetric{
+		Name: c.name, Unit: c.unit, Scope: c.scope,
+		Count: r.Count, Invalid: r.Invalid + c.invalid, Nodes: int32(len(c.nodes.means)),
+	}
+	if r.Count == 0 {
+		return m
+	}
+	v := &struct { // one allocation
+		mean, stddev, nodeStddev, zero float64
+		deciles                        [quantile.N]float64
+		list                           []float64
+		low, high                      nodeMean
+	}{mean: r.Mean, stddev: r.Stddev(), deciles: r.Deciles, low: c.nodes.lowest, high: c.nodes.highest}
+	v.list, v.nodeStddev = v.deciles[:], quantile.Reduce(c.nodes.means).Stddev()
+	m.Mean, m.Stddev, m.NodeStddev = &v.mean, &v.stddev, &v.nodeStddev
+	m.LowNode, m.HighNode = &v.low.node, &v.high.node
+	m.LowNodeMean, m.HighNodeMean = &v.low.mean, &v.high.mean
+	m.Deciles, m.RankError = &v.list, &v.zero
+	if r.certified != nil {
+		m.Certified = certifiedOf(r.certified)
+	}
+	return m
 }
 
 func certifiedOf(s *quantile.Summary) *schemas.Certified {
@@ -187,30 +247,33 @@ func certifiedOf(s *quantile.Summary) *schemas.Certified {
 	return &c
 }
 
-// partial reduces one collector's values of a job for merge. It keeps moments, which add up, and ranks of some values,
-// which bound the deciles of the whole.
-func (c *column) partial(budget quantile.Budget) schemas.JobPartialMetric {
-	d, certified := quantile.Certify(c.values, budget)
-	all := quantile.Moments{Count: d.Count, Mean: d.Mean, M2: d.M2}.Add(c.moments)
+// partial is one collector's share of the column for merge: moments, which add up, and ranks of some values, which bound
+// the deciles of the whole. r has a certified summary unless it has no value.
+func (c *column) partial(r *reduction) schemas.JobPartialMetric {
+	return partialOf(&c.metricID, quantile.Moments{Count: r.Count, Mean: r.Mean, M2: r.M2}, r.Invalid+c.invalid,
+		&c.nodes, int32(len(c.nodes.means)), r.certified)
+}
+
+// partialOf makes a share. nodes is how many nodes have a valid value: a node has a mean of each of its jobs.
+func partialOf(
+	id *metricID, all quantile.Moments, invalid int64, means *nodeMeans, nodes int32, certified *quantile.Summary,
+) schemas.JobPartialMetric {
 	m := schemas.JobPartialMetric{
-		Name: c.name, Unit: c.unit, Scope: c.scope,
-		Count: all.Count, Invalid: d.Invalid + c.invalid,
-		Nodes: int32(len(c.nodes.means)), NodeMeans: int64(len(c.nodes.means)),
-	}
-	if c.with != nil {
-		m.Nodes = c.with.count()
+		Name: id.name, Unit: id.unit, Scope: id.scope,
+		Count: all.Count, Invalid: invalid, Nodes: nodes, NodeMeans: int64(len(means.means)),
 	}
 	if all.Count == 0 {
 		return m
 	}
-	if len(c.shares) > 0 {
-		certified, _ = quantile.Recompress(append(c.shares, certified), budget) // there are values, and not too many
-	}
-	n := quantile.Reduce(c.nodes.means)
-	m.Mean, m.M2, m.NodeMean, m.NodeM2 = &all.Mean, &all.M2, &n.Mean, &n.M2
-	m.LowNode, m.LowNodeMean = &c.nodes.lowest.node, &c.nodes.lowest.mean
-	m.HighNode, m.HighNodeMean = &c.nodes.highest.node, &c.nodes.highest.mean
-	m.Certified = *certifiedOf(&certified)
+	n := quantile.Reduce(means.means)
+	v := &struct { // one allocation
+		mean, m2, nodeMean, nodeM2 float64
+		low, high                  nodeMean
+	}{all.Mean, all.M2, n.Mean, n.M2, means.lowest, means.highest}
+	m.Mean, m.M2, m.NodeMean, m.NodeM2 = &v.mean, &v.m2, &v.nodeMean, &v.nodeM2
+	m.LowNode, m.LowNodeMean = &v.low.node, &v.low.mean
+	m.HighNode, m.HighNodeMean = &v.high.node, &v.high.mean
+	m.Certified = *certifiedOf(certified)
 	return m
 }
 

@@ -16,12 +16,12 @@ type interval struct {
 
 // nodeRecord is a CounterBatch or a NodeSummary.
 type nodeRecord struct {
-	entry    Entry // with its value only for a NodeSummary, which a Tick may reject
-	bytes    int
-	lengthMs int64
-	number   int32 // of its node in the interval's _system
-	batch    *schemas.CounterBatch
-	summary  *schemas.NodeSummary
+	entry   Entry // with its value only for a NodeSummary, which a Tick may reject
+	bytes   int
+	number  int32                // of its node in the interval's _system
+	layout  int32                // of the batch, among those of its job
+	summary *schemas.NodeSummary // nil: it is a batch
+	batch   schemas.PackedBatch
 }
 
 // take removes and returns a node's record of a job, or nil if there is none of this interval length.
@@ -30,7 +30,7 @@ func (i *interval) take(key schemas.JobKey, node string, lengthMs int64) *nodeRe
 		return nil
 	}
 	r := i.jobs[key][node]
-	if r == nil || r.lengthMs != lengthMs {
+	if r == nil || r.header().IntervalMs != lengthMs {
 		return nil
 	}
 	delete(i.jobs[key], node)

@@ -15,6 +15,12 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
+// add adds a node's values, as gather does.
+func (c *column) add(node string, number int32, values []float64) {
+	c.values = append(c.values, values...)
+	c.note(node, number, values)
+}
+
 // measured returns a record and the values of its metric "flops", which are all different. "cpu_user" has three values.
 // Those of "none" are all invalid.
 func measured(r *rand.Rand, node, job string, cpus int32) (*schemas.CounterBatch, []float64) {
@@ -126,9 +132,10 @@ func goodLocal(t *testing.T, r *rand.Rand) *schemas.NodeSummary {
 	b, _ := measured(r, "n99", "local", 128)
 	s := &schemas.NodeSummary{NodeHeader: b.NodeHeader}
 	for _, m := range b.Metrics {
-		c := column{name: m.Name, unit: m.Unit, scope: m.Scope}
+		c := column{metricID: metricID{m.Name, m.Unit, m.Scope}}
 		c.add(b.Node, 0, m.Values)
-		local := schemas.NodeSummaryMetric{JobSummaryMetric: c.exact(quantile.Large.Bytes)}
+		reduced := c.reduce(quantile.Large.Bytes, &quantile.Joiner{})
+		local := schemas.NodeSummaryMetric{JobSummaryMetric: c.exact(&reduced)}
 		if local.JobSummaryMetric.Certified != nil {
 			local.Certified, local.JobSummaryMetric.Certified = *local.JobSummaryMetric.Certified, nil
 		}
@@ -325,7 +332,7 @@ func BenchmarkSketch(b *testing.B) {
 	part := func() *schemas.JobPartial {
 		p := &schemas.JobPartial{Cluster: simCluster, JobID: schemas.JobSystem, IntervalMs: simT, Parts: collectors}
 		for m := range metrics {
-			c := column{name: fmt.Sprintf("metric_%02d", m), scope: schemas.ScopeCore}
+			c := column{metricID: metricID{name: fmt.Sprintf("metric_%02d", m), scope: schemas.ScopeCore}}
 			for n := range 145 {
 				v := make([]float64, cpus)
 				for i := range v {
@@ -333,7 +340,8 @@ func BenchmarkSketch(b *testing.B) {
 				}
 				c.add(fmt.Sprint("n", n), int32(n), v)
 			}
-			p.Metrics = append(p.Metrics, c.partial(quantile.Quick))
+			reduced := c.reduce(quantile.Large.Bytes, &quantile.Joiner{})
+			p.Metrics = append(p.Metrics, c.partial(&reduced))
 		}
 		return p
 	}
@@ -346,6 +354,7 @@ func BenchmarkSketch(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	var room quantile.Joiner
 	best := map[string]time.Duration{}
 	note := func(what string, sketch int, took time.Duration) {
 		key := fmt.Sprint(what, sketch)
@@ -356,12 +365,15 @@ func BenchmarkSketch(b *testing.B) {
 	for b.Loop() {
 		for _, sketch := range []int{0, 210, 512} {
 			for m := range 4 { // metrics of a job
-				columns := []*column{{name: fmt.Sprint("metric_", m), scope: schemas.ScopeCore}}
+				c := column{metricID: metricID{name: fmt.Sprint("metric_", m), scope: schemas.ScopeCore}}
 				for n := range names {
-					columns[0].add(names[n], int32(n), values[n*cpus:(n+1)*cpus])
+					c.add(names[n], int32(n), values[n*cpus:(n+1)*cpus])
 				}
 				began := time.Now()
-				written(summarize(simCluster, 0, tick, job, nil, columns, sketch))
+				out := newOutput(simCluster, 0, tick, job, nil, sketch)
+				reduced := c.reduce(sketch, &room)
+				out.add(&c, &reduced)
+				written(out.record())
 				note("collect", sketch, time.Since(began))
 			}
 			began := time.Now()

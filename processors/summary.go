@@ -10,22 +10,25 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// summarize makes the output of one Tick's job from its records, ordered by node, and their columns. It is a JobSummary
-// if all of the job is here, otherwise a JobPartial. The certified summaries of a JobSummary have at most sketch bytes.
-func summarize(cluster string, partition int32, t *schemas.Tick, job *schemas.TickJob,
-	records []*nodeRecord, columns []*column, sketch int,
-) schemas.Record {
+// output is the output of one Tick's job while it is made: a JobSummary if all of the job is here, otherwise a
+// JobPartial. The zero value is that of a job that has none.
+type output struct {
+	sketch  int // bytes of the certified summary of a metric; 0: it has none
+	summary *schemas.JobSummary
+	partial *schemas.JobPartial
+}
+
+// newOutput begins the output of a job from its records. A record that the node reduced is the whole of it. Otherwise
+// the columns of the records are still to be added. The certified summaries of a JobSummary have at most sketch bytes.
+func newOutput(cluster string, partition int32, t *schemas.Tick, job *schemas.TickJob, records []*nodeRecord, sketch int,
+) output {
 	if job.Parts > 1 {
-		p := &schemas.JobPartial{
+		return output{sketch: quantile.Large.Bytes, partial: &schemas.JobPartial{
 			Cluster: cluster, JobID: job.JobID, Restart: job.Restart,
 			IntervalStart: t.IntervalStart, IntervalMs: t.IntervalMs,
 			Collector: partition, Parts: job.Parts, JobNodes: job.JobNodes,
 			NodesExpected: int32(len(job.Nodes)), NodesReported: int32(len(records)),
-		}
-		for _, c := range columns {
-			p.Metrics = append(p.Metrics, c.partial(quantile.Large))
-		}
-		return p
+		}}
 	}
 	s := &schemas.JobSummary{
 		Cluster: cluster, JobID: job.JobID, Restart: job.Restart,
@@ -38,15 +41,29 @@ func summarize(cluster string, partition int32, t *schemas.Tick, job *schemas.Ti
 		for i := range records[0].summary.Metrics {
 			s.Metrics = append(s.Metrics, reduced(&records[0].summary.Metrics[i], sketch))
 		}
-		return s
 	}
-	for _, c := range columns {
-		s.Metrics = append(s.Metrics, c.exact(sketch))
+	return output{sketch: sketch, summary: s}
+}
+
+// add adds a column.
+func (o *output) add(c *column, r *reduction) {
+	switch {
+	case o.summary != nil:
+		o.summary.Metrics = append(o.summary.Metrics, c.exact(r))
+	case o.partial != nil:
+		o.partial.Metrics = append(o.partial.Metrics, c.partial(r))
 	}
-	if len(s.Metrics) == 0 {
+}
+
+// record returns the output once all columns are added.
+func (o *output) record() schemas.Record {
+	if o.partial != nil {
+		return o.partial
+	}
+	if s := o.summary; len(s.Metrics) == 0 && s.Method == schemas.MethodExact {
 		s.Method = schemas.MethodEstimated // nothing is known: EXACT would promise a value
 	}
-	return s
+	return o.summary
 }
 
 // reduced returns a metric as its node reduced it, without numbers that contradict its count. The node's certified

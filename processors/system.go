@@ -13,8 +13,21 @@ type system struct {
 	nodes    map[string]int32 // that Ticks list, numbered as they come
 	reported numbers          // nodes that sent a record
 	shared   []string         // nodes that Ticks of other partitions list too
-	columns  columns
-	spare    [][]float64 // memory for values, from earlier intervals
+	columns  columns[systemColumn]
+	spare    [][]float64     // memory for values, from earlier intervals
+	room     quantile.Joiner // memory for summaries
+}
+
+// systemColumn is one metric of _system. Its values are those of small jobs. Shares and moments are those of large jobs,
+// and of NodeSummaries.
+type systemColumn struct {
+	metricID
+	invalid int64 // values that are not finite, or of another unit or scope than the others
+	values  []float64
+	shares  []quantile.Summary
+	moments quantile.Moments // of the shares
+	nodes   nodeMeans
+	with    numbers // nodes with a valid value
 }
 
 // maxSharedBytes bounds the shared nodes in a share of _system. Together with the largest metrics they stay well below
@@ -26,7 +39,8 @@ func (s *system) begin() {
 	for _, c := range s.columns.byName {
 		s.spare = append(s.spare, c.values[:0])
 	}
-	s.nodes, s.reported, s.shared, s.columns = map[string]int32{}, nil, nil, columns{byName: map[string]*column{}}
+	s.nodes, s.reported, s.shared = map[string]int32{}, nil, nil
+	s.columns = columns[systemColumn]{byName: map[string]*systemColumn{}}
 }
 
 // expect notes that a Tick lists a node, and returns the node's number.
@@ -39,31 +53,40 @@ func (s *system) expect(node string) int32 {
 	return n
 }
 
-// join adds a job's records, ordered by node, and their columns, without the metrics that the job reported. The columns
-// may be reduced afterwards.
-func (s *system) join(records []*nodeRecord, columns []*column, reported reportedNames) {
-	for _, c := range columns {
-		if reported.has(c.name) {
-			continue
-		}
-		to, fits := s.column(c.name, c.unit, c.scope)
-		if to == nil {
-			continue
-		}
-		to.invalid += c.invalid
-		if !fits {
-			to.invalid += int64(len(c.values))
-			continue
-		}
-		to.values = append(to.values, c.values...)
-		if len(c.nodes.means) > 0 {
-			to.nodes.add(c.nodes.lowest, c.nodes.highest)
-			to.nodes.means = append(to.nodes.means, c.nodes.means...)
-			for _, n := range c.nodes.numbers {
-				to.with.add(n)
-			}
-		}
+// join adds what a column of a job came to. The metrics that the job reported itself are left out by the caller.
+func (s *system) join(c *column, r *reduction) {
+	to, fits := s.column(&c.metricID)
+	if to == nil {
+		return
 	}
+	to.invalid += c.invalid
+	if !fits {
+		to.invalid += int64(len(c.values))
+		return
+	}
+	to.invalid += r.Invalid
+	if r.Count == 0 {
+		return
+	}
+	if r.share != nil {
+		to.share(quantile.Moments{Count: r.Count, Mean: r.Mean, M2: r.M2}, *r.share)
+	} else {
+		to.values = append(to.values, c.values[:r.Count]...)
+	}
+	to.nodes.add(c.nodes.lowest, c.nodes.highest)
+	to.nodes.means = append(to.nodes.means, c.nodes.means...)
+	for _, n := range c.nodes.numbers {
+		to.with.add(n)
+	}
+}
+
+// share adds values that are not here.
+func (c *systemColumn) share(m quantile.Moments, s quantile.Summary) {
+	c.shares, c.moments = append(c.shares, s), c.moments.Add(m)
+}
+
+// joinNodes adds the nodes of records, and the metrics that nodes reduced themselves.
+func (s *system) joinNodes(records []*nodeRecord, reported reportedNames) {
 	for _, r := range records {
 		s.reported.add(r.number)
 		if r.summary == nil {
@@ -77,9 +100,10 @@ func (s *system) join(records []*nodeRecord, columns []*column, reported reporte
 	}
 }
 
-// joinReduced adds a metric that a node reduced: its values if the node sent them all, otherwise their summary.
+// joinReduced adds a metric that a node reduced: its values if the node sent them all, and they are few. Otherwise it
+// adds their summary.
 func (s *system) joinReduced(r *nodeRecord, m *schemas.NodeSummaryMetric) {
-	c, fits := s.column(m.Name, m.Unit, m.Scope)
+	c, fits := s.column(&metricID{m.Name, m.Unit, m.Scope})
 	if c == nil {
 		return
 	}
@@ -95,7 +119,7 @@ func (s *system) joinReduced(r *nodeRecord, m *schemas.NodeSummaryMetric) {
 	c.nodes.add(mean, mean)
 	c.nodes.means = append(c.nodes.means, mean.mean)
 	c.with.add(r.number)
-	if len(m.Certified.Atoms) > 0 {
+	if len(m.Certified.Atoms) > 0 && m.Count <= maxListed {
 		for _, a := range m.Certified.Atoms {
 			for range a.Count {
 				c.values = append(c.values, a.Value)
@@ -103,21 +127,27 @@ func (s *system) joinReduced(r *nodeRecord, m *schemas.NodeSummaryMetric) {
 		}
 		return
 	}
-	c.shares = append(c.shares, summaryOf(m.Count, &m.Certified))
 	m2 := 0.0
 	if m.Stddev != nil {
 		m2 = min(*m.Stddev**m.Stddev*float64(m.Count), math.MaxFloat64)
 	}
-	c.moments = c.moments.Add(quantile.Moments{Count: m.Count, Mean: *m.Mean, M2: m2})
+	c.share(quantile.Moments{Count: m.Count, Mean: *m.Mean, M2: m2}, summaryOf(m.Count, &m.Certified))
 }
 
-// column is columns.column, with the memory of a column of an earlier interval.
-func (s *system) column(name, unit, scope string) (c *column, fits bool) {
-	c, fits = s.columns.column(name, unit, scope)
-	if n := len(s.spare); n > 0 && c != nil && c.values == nil {
-		c.values, s.spare = s.spare[n-1], s.spare[:n-1]
+// column returns the column of a metric, and whether it has this unit and scope. The column is nil for a metric that is
+// left out. A new one has the memory of a column of an earlier interval.
+func (s *system) column(id *metricID) (c *systemColumn, fits bool) {
+	c, isNew := s.columns.column(id.name)
+	if c == nil {
+		return nil, false
 	}
-	return c, fits
+	if isNew {
+		c.metricID = *id
+		if n := len(s.spare); n > 0 {
+			c.values, s.spare = s.spare[n-1], s.spare[:n-1]
+		}
+	}
+	return c, c.metricID == *id
 }
 
 // partial returns the collector's share of the whole machine's interval. Every collector has one in every interval.
@@ -145,8 +175,22 @@ func (s *system) partial(cluster string, partition, collectors int32, k *closing
 	p.NodesExpected = min(p.NodesExpected, schemas.MaxNodes) // hostile Ticks may list more
 	p.JobNodes, p.NodesReported = p.NodesExpected, min(p.NodesReported, p.NodesExpected)
 	for _, c := range s.columns.sorted() {
-		// Quick, because this summarizes all values a second time: see BenchmarkInterval.
-		p.Metrics = append(p.Metrics, c.partial(quantile.Quick))
+		p.Metrics = append(p.Metrics, c.partial(&s.room))
 	}
 	return p
+}
+
+// partial is the collector's share of the column. The values are summarized a second time, so it has to be quick: see
+// BenchmarkInterval.
+func (c *systemColumn) partial(room *quantile.Joiner) schemas.JobPartialMetric {
+	d, s := room.Certify(c.values, quantile.Quick)
+	if d.Count > 0 {
+		c.share(quantile.Moments{Count: d.Count, Mean: d.Mean, M2: d.M2}, s)
+	}
+	if len(c.shares) > 1 {
+		s, _ = room.Recompress(c.shares, quantile.Quick) // there are values, and not too many
+	} else if len(c.shares) > 0 {
+		s = c.shares[0]
+	}
+	return partialOf(&c.metricID, c.moments, c.invalid, &c.nodes, c.with.count(), &s)
 }

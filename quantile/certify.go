@@ -2,6 +2,7 @@ package quantile
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -28,24 +29,33 @@ var (
 // Eps holds for all values, also for those between the ranks that Certify looks at. There the column and the curve both
 // only rise, so the ranks on either side bound the distance. Pinned by TestEpsHoldsForEveryValue.
 func Certify(values []float64, budget Budget) (Distribution, Summary) {
+	return new(Joiner).Certify(values, budget)
+}
+
+// Certify is the function of that name.
+func (j *Joiner) Certify(values []float64, budget Budget) (Distribution, Summary) {
 	valid, lo, hi := clean(values)
 	n := len(valid)
 	if n == 0 {
 		return Distribution{Invalid: int64(len(values))}, Summary{}
 	}
-	ranks := gridRanks(n, budget.Ranks)
-	selectRanks(valid, ranks)
+	ranks := j.gridRanks(n, budget.Ranks)
+	if len(ranks) == n {
+		sortValues(valid, 2*bits.Len(uint(n)))
+	} else {
+		selectRanks(valid, ranks)
+	}
 	d := describe(valid, lo, hi, len(values))
 	s := Summary{Count: d.Count}
 	if s.Atoms = atoms(valid, ranks, budget.Bytes); s.Atoms != nil {
 		return d, s
 	}
-	points := make([]point, len(ranks))
+	points := grown(&j.places, len(ranks))
 	for i, r := range ranks {
 		points[i] = point{valid[r] + 0, float64(r + 1), 1}
 	}
 	s.Order = make([]float64, 0, N)
-	at := make([]int, 0, N)
+	at := j.order[:0]
 	for k := range N {
 		r := int(Rank(k, d.Count)) - 1
 		s.Order = append(s.Order, valid[r]+0)
@@ -53,7 +63,8 @@ func Certify(values []float64, budget Budget) (Distribution, Summary) {
 			at = append(at, i)
 		}
 	}
-	chosen := choose(points, at, budget.Bytes-s.Bytes())
+	j.order = at
+	chosen := j.chooseOfMany(points, at, budget.Bytes-s.Bytes())
 	s.Knots = make([]Knot, 0, len(chosen)-len(at))
 	for _, i := range chosen {
 		if _, order := slices.BinarySearch(at, i); !order {
@@ -65,9 +76,9 @@ func Certify(values []float64, budget Budget) (Distribution, Summary) {
 }
 
 // gridRanks are the ranks, from 0, that Certify looks at. The ranks of the deciles are among them.
-func gridRanks(n, grid int) []int {
+func (j *Joiner) gridRanks(n, grid int) []int {
 	step := max(1, n/grid)
-	ranks := make([]int, 0, n/step+2*N)
+	ranks := grown(&j.ranks, n/step+2*N+2)[:0]
 	if step == 1 {
 		for r := range n {
 			ranks = append(ranks, r)
@@ -146,7 +157,7 @@ type point struct{ value, rank, inner float64 }
 // segment is the curve between two neighbouring knots, and the point in it that the straight line misses by most.
 type segment struct {
 	from, to, worst int
-	miss            float64
+	miss            int64 // the bits of a positive float64, which are in the same order
 }
 
 // newSegment finds by how many ranks the straight line between two points misses those between them. A vertical line
@@ -158,38 +169,80 @@ func newSegment(points []point, from, to int) segment {
 	if math.IsInf(slope, 0) {
 		return s // vertical, or nearly so
 	}
+	worst, most := 0, int64(0)
 	for i, p := range points[from+1 : to] {
-		if miss := math.Abs(a.rank + (p.value-a.value)*slope - p.rank); miss > s.miss {
-			s.worst, s.miss = from+1+i, miss
+		miss := a.rank + (p.value-a.value)*slope - p.rank
+		// As integers: a branch would be mispredicted.
+		m := int64(math.Float64bits(miss) & math.MaxInt64)
+		if m > most {
+			worst = i
+		}
+		most = max(most, m)
+	}
+	s.worst, s.miss = from+1+worst, most
+	return s
+}
+
+// manyPoints is how many ranks of a column choose looks at. It takes a third of the time of Certify for so many. Eps is
+// that of all ranks, whichever were looked at.
+const manyPoints = 256
+
+// chooseOfMany is choose for the points of a column. Of many it leaves some out, evenly: not those at, and neither the
+// first nor the last of equal values.
+func (j *Joiner) chooseOfMany(points []point, at []int, budget int) []int {
+	step := len(points) / manyPoints
+	if step < 2 {
+		return j.choose(points, at, budget)
+	}
+	few, was, now := j.few[:0], j.was[:0], j.now[:0]
+	last := len(points) - 1
+	for i, p := range points {
+		fixed := len(now) < len(at) && at[len(now)] == i
+		if fixed {
+			now = append(now, len(few))
+		}
+		if fixed || i%step == 0 || i == last ||
+			(p.value == points[i-1].value) != (p.value == points[i+1].value) {
+			few, was = append(few, p), append(was, i)
 		}
 	}
-	return s
+	j.few, j.was, j.now = few, was, now
+	chosen := j.choose(few, now, budget)
+	for k, i := range chosen {
+		chosen[k] = was[i]
+	}
+	return chosen
 }
 
 // choose adds as many points as budget bytes allow to the points at, which ascend and include the first and the last.
 // It always adds the point that the curve misses by most, the first of equals.
-func choose(points []point, at []int, budget int) []int {
+func (j *Joiner) choose(points []point, at []int, budget int) []int {
 	budget -= longBytes(int64(budget / pairBytes(1))) // the array's length beyond that of an empty one
-	segments := make([]segment, 0, len(at)+budget/pairBytes(1))
-	for i := 1; i < len(at); i++ {
-		segments = append(segments, newSegment(points, at[i-1], at[i]))
+	segments, misses := j.segments[:0], j.misses[:0]
+	add := func(s segment) {
+		segments, misses = append(segments, s), append(misses, s.miss)
 	}
-	chosen := append(make([]int, 0, cap(segments)+1), at...)
+	for i := 1; i < len(at); i++ {
+		add(newSegment(points, at[i-1], at[i]))
+	}
+	chosen := append(j.chosen[:0], at...)
 	for len(segments) > 0 {
-		w := 0
-		for i := range segments {
-			if segments[i].miss > segments[w].miss {
-				w = i
-			}
+		most := int64(0)
+		for _, m := range misses {
+			most = max(most, m)
 		}
+		w := slices.Index(misses, most)
 		s := segments[w]
-		if budget -= pairBytes(int64(points[s.worst].rank + 0.5)); s.miss < 1e-6 || budget < 0 {
+		budget -= pairBytes(int64(points[s.worst].rank + 0.5))
+		if math.Float64frombits(uint64(most)) < 1e-6 || budget < 0 {
 			break
 		}
 		chosen = append(chosen, s.worst)
 		segments[w] = newSegment(points, s.from, s.worst)
-		segments = append(segments, newSegment(points, s.worst, s.to))
+		misses[w] = segments[w].miss
+		add(newSegment(points, s.worst, s.to))
 	}
+	j.segments, j.misses, j.chosen = segments, misses, chosen
 	slices.Sort(chosen)
 	return chosen
 }

@@ -16,8 +16,8 @@ func Recompress(shares []Summary, budget Budget) (Summary, bool) {
 	return new(Joiner).Recompress(shares, budget)
 }
 
-// Joiner is the memory that Recompress works in. Who joins again and again keeps one: garbage would take a third of the
-// time. Only one goroutine may have it. The zero value is ready.
+// Joiner is the memory that Certify and Recompress work in. Who calls them again and again keeps one: garbage would take
+// a third of the time. Only one goroutine may have it. The zero value is ready.
 type Joiner struct {
 	shares  []share
 	points  []Knot
@@ -29,6 +29,13 @@ type Joiner struct {
 	below   []int64
 	jumps   []int64
 	places  []point
+
+	few      []point
+	was, now []int
+	order    []int
+	segments []segment
+	misses   []int64
+	chosen   []int
 }
 
 // grown returns a slice of n, whose values are what was there.
@@ -60,7 +67,7 @@ func (j *Joiner) Recompress(shares []Summary, budget Budget) (Summary, bool) {
 func (m *merger) through(points []point, bytes int) Summary {
 	s := Summary{Count: m.count}
 	last := len(points) - 1
-	chosen := choose(points, slices.Compact([]int{0, last}), bytes-s.Bytes()-pairBytes(1)-pairBytes(m.count))
+	chosen := m.room.choose(points, slices.Compact([]int{0, last}), bytes-s.Bytes()-pairBytes(1)-pairBytes(m.count))
 	kept := chosen[:0]
 	for _, i := range chosen { // one point of each rank, and always the last point
 		if k := len(kept); k > 0 && points[kept[k-1]].rank == points[i].rank {

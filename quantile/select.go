@@ -40,6 +40,39 @@ func selectFrom(v []float64, ranks []int, base, depth int) {
 	}
 }
 
+// sortValues is selectRanks of all ranks.
+func sortValues(v []float64, depth int) {
+	for len(v) > 16 {
+		if depth == 0 {
+			slices.Sort(v)
+			return
+		}
+		depth--
+		p := middle(v)
+		less := partitionLess(v, p)
+		end := less
+		if less < len(v)/16 {
+			end += partitionUpTo(v[less:], p)
+		}
+		sortValues(v[:less], depth)
+		v = v[end:]
+	}
+	sort16(v)
+}
+
+// middle is nearly the median of at least 16 values: that of a sample.
+func middle(v []float64) float64 {
+	if len(v) > 256 {
+		return pivot(v, len(v)/2)
+	}
+	// The median of five, by min and max of integers of the same order: sort16 would take a third of the time.
+	step := len(v) / 5
+	a, b, c := key(v[step/2]), key(v[step+step/2]), key(v[2*step+step/2])
+	d, e := key(v[3*step+step/2]), key(v[4*step+step/2])
+	f, g := max(min(a, b), min(c, d)), min(max(a, b), max(c, d)) // neither the least nor the greatest of four
+	return unkey(max(min(f, g), min(max(f, g), e)))
+}
+
 // pivot is the value of an evenly spaced sample that comes nearest to rank of v.
 func pivot(v []float64, rank int) float64 {
 	var sample [16]float64

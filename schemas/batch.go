@@ -81,17 +81,22 @@ func (r *batchReader) int() int32 {
 	return int32(v)
 }
 
-// string reads a string.
-func (r *batchReader) string() string {
+// bytes reads a string, and returns its bytes in the body.
+func (r *batchReader) bytes() []byte {
 	n := r.long()
 	if n < 0 || n > int64(len(r.body)-r.at) {
 		r.fail()
-		return ""
+		return nil
 	}
-	text := r.body[r.at : r.at+int(n)]
-	r.at += len(text)
+	r.at += int(n)
+	return r.body[r.at-int(n) : r.at]
+}
+
+// string reads a string.
+func (r *batchReader) string() string {
+	text := r.bytes()
 	r.text += len(text)
-	if r.into == nil || n == 0 {
+	if r.into == nil || len(text) == 0 {
 		return ""
 	}
 	r.into.text.Write(text)
@@ -204,15 +209,28 @@ func appendBatch(to []byte, b *CounterBatch) []byte {
 	to = appendItems(to, b.Cpus, func(to []byte, c *int32) []byte { return binary.AppendVarint(to, int64(*c)) })
 	to = appendItems(to, b.Metrics, func(to []byte, m *CounterBatchMetric) []byte {
 		to = appendText(appendText(appendText(to, m.Name), m.Unit), m.Scope)
-		return appendItems(to, m.Values, func(to []byte, v *float64) []byte {
-			return binary.LittleEndian.AppendUint64(to, math.Float64bits(*v))
-		})
+		return appendDoubles(to, m.Values)
 	})
 	return appendItems(to, b.Reported, func(to []byte, name *string) []byte { return appendText(to, *name) })
 }
 
 func appendText(to []byte, text string) []byte {
 	return append(binary.AppendVarint(to, int64(len(text))), text...)
+}
+
+// appendDoubles appends an array of doubles.
+func appendDoubles(to []byte, values []float64) []byte {
+	if len(values) > 0 {
+		to = binary.AppendVarint(to, int64(len(values)))
+		at := len(to)
+		to = slices.Grow(to, 8*len(values))[:at+8*len(values)]
+		raw := to[at:]
+		for _, v := range values {
+			binary.LittleEndian.PutUint64(raw, math.Float64bits(v))
+			raw = raw[8:]
+		}
+	}
+	return append(to, 0)
 }
 
 // appendItems appends an array: one block, unless it is empty, and its end.

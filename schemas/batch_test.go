@@ -33,10 +33,10 @@ func sameBatch(a, b Record) string {
 func checkBatch(t *testing.T, b []byte) (taken bool) {
 	t.Helper()
 	e, err := lookup(b)
-	if err != nil || e.batch == nil || len(b) > MaxRecordBytes {
+	if err != nil || !e.isBatch || len(b) > MaxRecordBytes {
 		return false
 	}
-	got, taken := e.batch(b[headerBytes:])
+	got, taken := decodeBatch(b[headerBytes:], e.hasReported)
 	want, err := generalBatch(b)
 	if !taken {
 		return false
@@ -120,7 +120,12 @@ func FuzzBatch(f *testing.F) {
 	f.Add(mustMarshal(f, wideBatch(3, 2)))
 	f.Add(mustMarshal(f, wideBatch(0, 0)))
 	f.Add(manyBlocks(f, 3))
-	f.Fuzz(func(t *testing.T, b []byte) { checkBatch(t, b) })
+	f.Fuzz(func(t *testing.T, b []byte) {
+		checkBatch(t, b)
+		r := &BatchReader{}
+		checkPacked(t, r, mustMarshal(t, wideBatch(3, 2)))
+		checkPacked(t, r, b)
+	})
 }
 
 // wideBatch is a batch of so many metrics with values of so many CPUs.
@@ -159,11 +164,20 @@ func BenchmarkBatch(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	reader, packed, values := &BatchReader{}, &PackedBatch{}, make([]float64, 0, metrics*cpus)
 	for _, c := range []struct {
 		name string
 		do   func() error
 	}{
-		{"read/own", func() error { _, ok := e.batch(value[headerBytes:]); return okOr(ok) }},
+		{"read/packed", func() error { // and checked, with its values
+			_, err := reader.Read(value, packed)
+			values = values[:0]
+			for m := range packed.Layout.Metrics {
+				values = packed.AppendValues(values, m)
+			}
+			return err
+		}},
+		{"read/own", func() error { _, ok := decodeBatch(value[headerBytes:], e.hasReported); return okOr(ok) }},
 		{"read/general", func() error { _, err := generalBatch(value); return err }},
 		{"read/goavro", func() error { _, _, err := dynamic.NativeFromBinary(value[headerBytes:]); return err }},
 		{"read/checked", func() error { _, err := Unmarshal(value); return err }},

@@ -46,6 +46,11 @@ func ClockOf(r Record, appendedMs int64) ClockSign {
 	default:
 		return ClockSign{}
 	}
+	return clockOf(h, offset, bound, appendedMs)
+}
+
+// clockOf judges by what was measured of a clock; NaN: nothing.
+func clockOf(h *NodeHeader, offset, bound float64, appendedMs int64) ClockSign {
 	tenth := h.IntervalMs / 10
 	measured := ClockSign{Known: math.Abs(offset) < 1e15 && math.Abs(bound) < 1e15}
 	if measured.Known {

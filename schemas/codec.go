@@ -46,14 +46,13 @@ const headerBytes = 10 // marker and fingerprint
 
 // entry is one schema ever shipped, with what is derived from its text.
 type entry struct {
-	name   string // full name, weir.v1.<Name>
-	text   string // the .avsc file
-	schema *avro.Schema
-	shape  *shape
-	head   [headerBytes]byte // of every value
-	zero   func() Record
-	// batch is the reader of CounterBatches, nil for all others: see decodeBatch.
-	batch func(body []byte) (*CounterBatch, bool)
+	name                 string // full name, weir.v1.<Name>
+	text                 string // the .avsc file
+	schema               *avro.Schema
+	shape                *shape
+	head                 [headerBytes]byte // of every value
+	zero                 func() Record
+	isBatch, hasReported bool // it is a CounterBatch, and has that field: see decodeBatch
 	// dynamic is the goavro codec, made when first asked for: only `weir tail` and the tests want it.
 	dynamic func() (*goavro.Codec, error)
 }
@@ -100,12 +99,10 @@ func newTable() schemaTable {
 		t.byFingerprint[e.fingerprint()] = e
 		e.head = [headerBytes]byte{0xC3, 0x01}
 		binary.LittleEndian.PutUint64(e.head[2:], e.fingerprint())
-		if name == "CounterBatch" {
-			hasReported := slices.ContainsFunc(e.schema.Root().Fields, func(f avro.SchemaField) bool {
-				return f.Name == "reported"
-			})
-			e.batch = func(body []byte) (*CounterBatch, bool) { return decodeBatch(body, hasReported) }
-		}
+		e.isBatch = name == "CounterBatch"
+		e.hasReported = slices.ContainsFunc(e.schema.Root().Fields, func(f avro.SchemaField) bool {
+			return f.Name == "reported"
+		})
 		return e
 	}
 	for name := range zero {
@@ -210,8 +207,8 @@ func MarshalChecked(r Record) ([]byte, error) {
 // metrics need less (TestBounds).
 func Unmarshal(b []byte) (Record, error) {
 	e, err := lookup(b)
-	if err == nil && e.batch != nil && len(b) <= MaxRecordBytes {
-		if batch, ok := e.batch(b[headerBytes:]); ok {
+	if err == nil && e.isBatch && len(b) <= MaxRecordBytes {
+		if batch, ok := decodeBatch(b[headerBytes:], e.hasReported); ok {
 			return e.valid(batch)
 		}
 	}

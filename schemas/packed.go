@@ -1,0 +1,248 @@
+package schemas
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// PackedBatch is a CounterBatch whose values are still the bytes of its record. A fold keeps it until its interval
+// closes, and takes the values from there to where it needs them.
+type PackedBatch struct {
+	NodeHeader          // BootID, RunID and Cpus were checked, and are left out
+	Layout     *Layout  // of its metrics
+	Reported   []string // as that of CounterBatch
+
+	metrics []byte // of the record
+}
+
+// AppendValues appends the values of one of the Layout's metrics.
+func (p *PackedBatch) AppendValues(to []float64, metric int) []float64 {
+	m := &p.Layout.Metrics[metric]
+	raw, n := p.metrics[m.at:m.at+8*m.Values], len(to)
+	to = slices.Grow(to, m.Values)[:n+m.Values]
+	for i := range to[n:] {
+		to[n+i] = math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
+	}
+	return to
+}
+
+// Clock is ClockOf the batch.
+func (p *PackedBatch) Clock(appendedMs int64) ClockSign {
+	one := func(metric int) float64 {
+		if metric < 0 {
+			return math.NaN()
+		}
+		var room [1]float64
+		return p.AppendValues(room[:0], metric)[0]
+	}
+	return clockOf(&p.NodeHeader, one(p.Layout.clockOffset), one(p.Layout.clockBound), appendedMs)
+}
+
+// Layout is what the batches of many nodes have in common: everything of their metrics but the values. All batches of a
+// BatchReader that are alike in this share one, so that a fold compares pointers and not names.
+type Layout struct {
+	Metrics []LayoutMetric
+
+	cpus   int     // of the batch
+	pieces []piece // ascending, and not empty
+	size   int     // of all metrics with their values
+
+	clockOffset, clockBound int // metrics by which the clock is judged; -1: none
+}
+
+// LayoutMetric is a metric of a Layout: a CounterBatchMetric with the number of its values in place of these.
+type LayoutMetric struct {
+	Name, Unit, Scope string
+	Values            int
+
+	at int // where the values are in the bytes of the metrics
+}
+
+// piece is what stands between the values of two metrics: names, units, scopes, and lengths.
+type piece struct {
+	at   int
+	text []byte
+}
+
+// maxLayouts is how many layouts a BatchReader remembers. Nodes of one kind have one, and one more for each number of
+// CPUs that a job has of a node.
+const maxLayouts = 16
+
+// maxTexts is how many names of clusters, nodes, runs and jobs a BatchReader remembers. When there are more, it forgets
+// all of them, and learns anew those that it needs.
+const maxTexts = 1 << 15
+
+// BatchReader reads records, most of which are CounterBatches. It compares what it reads with what it has read before:
+// names that are known need no memory and no check. Only one goroutine may have it. The zero value is ready.
+type BatchReader struct {
+	texts   map[string]string
+	layouts []*Layout // the latest first
+	cpus    []int32
+}
+
+// Read is Unmarshal, but a CounterBatch becomes a PackedBatch in batch, and the Record is nil. The batch shares the
+// memory of b, which must not change as long as there is a batch of it. For batches of known names and layout it
+// allocates nothing. Pinned by TestPackedIsTheBatch, TestPackedAllocations and FuzzBatch.
+func (r *BatchReader) Read(b []byte, batch *PackedBatch) (Record, error) {
+	e, err := lookup(b)
+	if err != nil {
+		return nil, err
+	}
+	if e.isBatch && len(b) <= MaxRecordBytes && r.read(b[headerBytes:], e.hasReported, batch) {
+		return nil, nil
+	}
+	record, err := Unmarshal(b)
+	whole, is := record.(*CounterBatch)
+	if err != nil || !is {
+		return record, err
+	}
+	// It is not in the form that weir writes, so it is written anew.
+	if b, err = Marshal(whole); err != nil {
+		return nil, err
+	}
+	if !r.read(b[headerBytes:], true, batch) {
+		return nil, fmt.Errorf("%s: %w", e.name, errUnpacked)
+	}
+	return nil, nil
+}
+
+// errUnpacked does not happen: FuzzBatch looks for it.
+var errUnpacked = errors.New("this form cannot be read")
+
+// read reads the body of a CounterBatch. It is not ok where Unmarshal must decide.
+func (r *BatchReader) read(body []byte, hasReported bool, batch *PackedBatch) bool {
+	in := batchReader{body: body}
+	h := &batch.NodeHeader
+	h.Cluster, h.Node, h.BootID, h.RunID = r.text(&in), r.text(&in), r.text(&in), r.text(&in)
+	h.Seq, h.IntervalStart, h.IntervalMs = in.long(), in.long(), in.long()
+	h.SampledAt, h.SentAt = in.long(), in.long()
+	h.JobID, h.Restart, h.Epoch = r.text(&in), in.int(), in.long()
+	r.cpus = r.cpus[:0]
+	n := in.items(1)
+	for range n {
+		r.cpus = append(r.cpus, in.int())
+	}
+	in.end(n)
+	h.Cpus = r.cpus
+	if in.failed || h.validate() != nil {
+		return false
+	}
+	h.BootID, h.RunID, h.Cpus = "", "", nil
+	batch.metrics = body[in.at:]
+	if batch.Layout = r.layout(batch.metrics, n); batch.Layout == nil {
+		return false
+	}
+	in.at += batch.Layout.size
+	batch.Reported = nil
+	if hasReported {
+		n = in.items(1)
+		for range n {
+			batch.Reported = append(batch.Reported, string(in.bytes()))
+		}
+		in.end(n)
+	}
+	if in.failed || in.at < len(body) {
+		return false
+	}
+	metrics := batch.Layout.Metrics
+	return n == 0 || checkReported(batch.Reported, len(metrics),
+		func(i int) string { return metrics[i].Name }, func(i int) string { return metrics[i].Scope }) == nil
+}
+
+// text reads a name, and returns it in memory of its own.
+func (r *BatchReader) text(in *batchReader) string {
+	b := in.bytes()
+	if text, known := r.texts[string(b)]; known {
+		return text
+	}
+	if len(b) > maxNameBytes { // no name is as long
+		in.fail()
+		return ""
+	}
+	if r.texts == nil || len(r.texts) >= maxTexts {
+		r.texts = map[string]string{}
+	}
+	text := string(b)
+	r.texts[text] = text
+	return text
+}
+
+// layout finds the layout of metrics of so many CPUs, or makes it. It is nil where Unmarshal must decide.
+func (r *BatchReader) layout(metrics []byte, cpus int) *Layout {
+	for i, l := range r.layouts {
+		if l.fits(metrics, cpus) {
+			if i > 0 {
+				copy(r.layouts[1:], r.layouts[:i])
+				r.layouts[0] = l
+			}
+			return l
+		}
+	}
+	l := newLayout(metrics, cpus)
+	if l == nil {
+		return nil
+	}
+	if len(r.layouts) < maxLayouts {
+		r.layouts = append(r.layouts, nil)
+	}
+	copy(r.layouts[1:], r.layouts)
+	r.layouts[0] = l
+	return l
+}
+
+// fits reports whether metrics are of this layout. Where all pieces are the same, so are the lengths among them, and
+// all that was checked.
+func (l *Layout) fits(metrics []byte, cpus int) bool {
+	if cpus != l.cpus || len(metrics) < l.size {
+		return false
+	}
+	for i := range l.pieces {
+		if p := &l.pieces[i]; !bytes.Equal(metrics[p.at:p.at+len(p.text)], p.text) {
+			return false
+		}
+	}
+	return true
+}
+
+// newLayout reads the layout of metrics, which other bytes may follow. It is nil where Unmarshal must decide.
+func newLayout(metrics []byte, cpus int) *Layout {
+	in := batchReader{body: metrics}
+	n := in.items(4)
+	if n > MaxMetrics {
+		return nil
+	}
+	l := &Layout{Metrics: make([]LayoutMetric, n), cpus: cpus, clockOffset: -1, clockBound: -1}
+	from := 0 // of the next piece
+	for i := range l.Metrics {
+		m := &l.Metrics[i]
+		m.Name, m.Unit, m.Scope = string(in.bytes()), string(in.bytes()), string(in.bytes())
+		m.Values = in.items(8)
+		least, most := places(m.Scope, cpus)
+		if in.failed || checkMetric(m.Name, m.Unit, m.Scope) != nil || m.Values < least || m.Values > most {
+			return nil
+		}
+		l.pieces = append(l.pieces, piece{from, bytes.Clone(metrics[from:in.at])})
+		m.at = in.at
+		in.at += 8 * m.Values
+		from = in.at
+		in.end(m.Values)
+		switch {
+		case m.Values != 1:
+		case m.Name == MetricClockOffset:
+			l.clockOffset = i
+		case m.Name == MetricClockBound:
+			l.clockBound = i
+		}
+	}
+	in.end(n)
+	if in.failed || checkMetrics(n, func(i int) string { return l.Metrics[i].Name }) != nil {
+		return nil
+	}
+	l.pieces = append(l.pieces, piece{from, bytes.Clone(metrics[from:in.at])})
+	l.size = in.at
+	return l
+}
