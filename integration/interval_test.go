@@ -315,7 +315,7 @@ var stages = []struct {
 	{"summary", regexp.MustCompile(`weir/quantile\.|processors\.\(\*column\)|processors\.newColumns|processors\.\(\*output\)|processors\.mergePartials`)},
 	{"window", regexp.MustCompile(`processors\.\(\*(Collector|Merger)\)|naive`)},
 	{"archive", regexp.MustCompile(`parquet|weir/sink`)},
-	{"fetch", regexp.MustCompile(`kgo\.\(\*(source|consumer|cursor)|PollRecords|PollFetches|kgo\.\(\*ProcessFetchPartitionOpts|handleReqResp.*Fetch`)},
+	{"fetch", regexp.MustCompile(`(?i:decompress)|kgo\.\(\*(source|consumer|cursor)|PollRecords|PollFetches|kgo\.\(\*ProcessFetchPartitionOpts|handleReqResp.*Fetch`)},
 	{"produce", regexp.MustCompile(`kgo\.`)},
 }
 

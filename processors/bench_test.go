@@ -111,7 +111,7 @@ func systemOf(b *testing.B, note func(*float64, time.Duration), best *float64, f
 		}
 		cols := newColumns(records, nil)
 		for _, c := range cols.sorted() {
-			c.gather(records, &fold.room)
+			gather([]*column{c}, records, &fold.rooms)
 			r := c.reduce(fold.Sketch, &all.room)
 			began := b.Elapsed()
 			all.join(c, &r)
