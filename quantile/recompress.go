@@ -35,6 +35,7 @@ type Joiner struct {
 	order    []int
 	segments []segment
 	misses   []int64
+	marks    []uint64
 	chosen   []int
 }
 
