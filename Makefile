@@ -232,6 +232,20 @@ synchrony:
 		{ echo "SYNCHRONY NOT MEASURED ON KAFKA: java or mvn is missing" >&2; exit 0; }; \
 	$(MAKE) kafka-program && $(KAFKA) run -- $(SYNCHRONY)
 
+# The tables of docs/performance.md: an interval of SuperMUC from the first record to the last summary, on the embedded
+# broker, and where Java and Maven are, on one and on three of Kafka's. A quiet machine, please: 20 minutes.
+.PHONY: bench-interval
+INTERVAL := $(GO) test -count=1 -timeout 20m -v -run 'TestInterval$$' ./integration -interval \
+	-interval.json $(CURDIR)/integration/testdata/interval.jsonl
+bench-interval:
+	rm -f integration/testdata/interval.jsonl
+	$(INTERVAL)
+	@command -v java >/dev/null && command -v mvn >/dev/null || \
+		{ echo "INTERVAL NOT MEASURED ON KAFKA: java or mvn is missing" >&2; exit 0; }; \
+	$(MAKE) kafka-program && $(KAFKA) run --measure --brokers 1 -- $(INTERVAL) -interval.warm 60s && \
+	$(KAFKA) run --measure -- $(INTERVAL) -interval.warm 60s
+	$(GO) test -count=1 -run 'TestIntervalTables$$' ./integration -interval.write
+
 # On the embedded broker; with bin/kafka run -- make bench-soak on Kafka.
 SOAK    ?= 30m
 bench-soak:

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +26,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/weirhpc/weir/balancer"
 	"github.com/weirhpc/weir/balancer/scheduler"
@@ -47,6 +50,7 @@ var (
 	intervalLength = flag.Duration("interval.length", 4*time.Second, "interval")
 	intervalParts  = flag.Int("interval.collectors", 16, "partitions of counters")
 	intervalJSON   = flag.String("interval.json", "", "file to add what was measured to, a JSON object a line")
+	intervalWrite  = flag.Bool("interval.write", false, "write the tables of docs/performance.md anew")
 )
 
 // ways are how the nodes publish. The last one has the naive pipeline in place of collect, merge, find and sink.
@@ -98,6 +102,8 @@ type measurement struct {
 	CPUMs     float64            `json:"cpu_ms"`      // of an interval, without the load generator and brokers of another process
 	LoadMs    float64            `json:"load_cpu_ms"` // of the load generator
 	BrokersMs float64            `json:"brokers_cpu_ms,omitempty"`
+	Threads   map[string]float64 `json:"brokers_threads_cpu_ms,omitempty"`
+	Requests  map[string]float64 `json:"requests,omitempty"` // of an interval, to the embedded broker
 	PartsMs   map[string]float64 `json:"parts_cpu_ms"`
 	GarbageMs float64            `json:"garbage_ms"` // of CPUMs and LoadMs
 }
@@ -115,8 +121,13 @@ func measureInterval(t *testing.T, load producers.Load, simple bool) *measuremen
 	t.Helper()
 	load.SuperMUC, load.Cores = true, *intervalCores
 	var s *system
+	var requests requestCounts
 	labelled("broker", func() {
-		s = systemOn(t, findBrokers(t), func(c *config.Config) {
+		at := findBrokers(t)
+		if at.cluster != nil {
+			requests.count(at.cluster)
+		}
+		s = systemOn(t, at, func(c *config.Config) {
 			c.Interval, c.Grace, c.Collectors = *intervalLength, min(time.Second, *intervalLength/3), *intervalParts
 			c.Balance.LMax, c.Balance.LDist = 0, 0
 			c.Balance.Nodes = producers.SimulatedNodes(*intervalNodes)
@@ -153,6 +164,7 @@ func measureInterval(t *testing.T, load producers.Load, simple bool) *measuremen
 	half()
 	var profile bytes.Buffer
 	from, before, nodesBefore, brokersBefore := time.Now(), cpuTime(), nodes.cpu(), s.brokersCPU()
+	threadsBefore, requestsBefore := s.brokersThreads(), requests.copy()
 	if err := pprof.StartCPUProfile(&profile); err != nil {
 		t.Fatal(err)
 	}
@@ -174,6 +186,16 @@ func measureInterval(t *testing.T, load producers.Load, simple bool) *measuremen
 	m.judge(t, s.intervals(seen), started, from, to)
 	m.divide(t, profile.Bytes(), used, *intervalRuns)
 	m.BrokersMs = brokersUsed.Seconds() * 1000 / float64(*intervalRuns)
+	m.Requests = map[string]float64{}
+	for key, n := range requests.copy() {
+		m.Requests[key] = float64(n-requestsBefore[key]) / float64(*intervalRuns)
+	}
+	m.Threads = map[string]float64{}
+	for name, after := range s.brokersThreads() {
+		if ms := (after - threadsBefore[name]).Seconds() * 1000 / float64(*intervalRuns); ms >= 1 {
+			m.Threads[name] = ms
+		}
+	}
 	m.LoadMs = nodesUsed.Seconds() * 1000 / float64(*intervalRuns)
 	return m
 }
@@ -526,6 +548,12 @@ func (m *measurement) table() string {
 			fmt.Fprintf(&b, "  %-20s %6.1f ms\n", name, m.PartsMs[name])
 		}
 	}
+	for _, name := range sortedKeys(m.Requests) {
+		fmt.Fprintf(&b, "  %-30s %6.1f requests\n", name, m.Requests[name])
+	}
+	for _, name := range sortedKeys(m.Threads) {
+		fmt.Fprintf(&b, "  brokers' %-20s %6.0f ms\n", name, m.Threads[name])
+	}
 	return b.String()
 }
 
@@ -547,4 +575,58 @@ func (m *measurement) append(t *testing.T, file string) {
 	if _, err := f.Write(append(line, '\n')); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// brokersThreads logs what the threads of the brokers used by group, for whoever asks why they work so hard.
+func (s *system) brokersThreads() map[string]time.Duration {
+	used := map[string]time.Duration{}
+	text, _ := os.ReadFile(filepath.Join(os.Getenv("KAFKA_DIR"), "pids"))
+	for line := range strings.Lines(string(text)) {
+		pid, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		tasks, _ := filepath.Glob(filepath.Join("/proc", pid, "task", "*"))
+		for _, task := range tasks {
+			name, err := os.ReadFile(filepath.Join(task, "comm"))
+			if err != nil {
+				continue
+			}
+			stat, err := os.ReadFile(filepath.Join(task, "stat"))
+			if err != nil {
+				continue
+			}
+			fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+			group := threadNumber.ReplaceAllString(strings.TrimSpace(string(name)), "")
+			for _, ticks := range fields[11:13] {
+				n, _ := strconv.ParseInt(ticks, 10, 64)
+				used[group] += time.Duration(n) * 10 * time.Millisecond
+			}
+		}
+	}
+	return used
+}
+
+var threadNumber = regexp.MustCompile(`[-#]?\d+$`)
+
+// requestCounts is how many requests of each kind the embedded broker got.
+type requestCounts struct {
+	mu    sync.Mutex
+	byKey map[string]int
+}
+
+func (c *requestCounts) count(cluster *kfake.Cluster) {
+	cluster.Control(func(r kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.byKey == nil {
+			c.byKey = map[string]int{}
+		}
+		c.byKey[kmsg.NameForKey(r.Key())]++
+		return nil, nil, false
+	})
+}
+
+func (c *requestCounts) copy() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.byKey)
 }

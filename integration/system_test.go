@@ -128,7 +128,8 @@ type brokers struct {
 	seeds       []string
 	prefix      string
 	replication int
-	shared      bool // others may use them too
+	shared      bool           // others may use them too
+	cluster     *kfake.Cluster // the embedded broker; nil on a Kafka
 }
 
 // findBrokers gives a test the Kafka that KAFKA_SEEDS names, where it has topics with a prefix of its own, and without
@@ -160,7 +161,7 @@ func embeddedBroker(t *testing.T) brokers {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	return brokers{cluster.ListenAddrs(), config.Default().Prefix, 1, false}
+	return brokers{cluster.ListenAddrs(), config.Default().Prefix, 1, false, cluster}
 }
 
 // deleteTopics leaves a Kafka as it was.
