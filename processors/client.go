@@ -53,10 +53,6 @@ func (p placingTopic) Partition(r *kgo.Record, n int) int {
 	return p.manual.Partition(r, n)
 }
 
-// fetchWait is how long a broker keeps a fetch that finds nothing. Each partition has a client, so brokers that have
-// nothing to do would work for their fetches alone. But a client finds out no sooner that a broker hangs.
-const fetchWait = 2 * time.Second
-
 // newConsumer reads one partition from a position of its own, which is in Progress. The group keeps no offsets: it only
 // says who owns the partition.
 func (l *loop) newConsumer(ctx context.Context, from int64) (*kgo.Client, error) {
@@ -70,6 +66,6 @@ func (l *loop) newConsumer(ctx context.Context, from int64) (*kgo.Client, error)
 		kgo.KeepControlRecords(),                    // markers take offsets: the position must pass them
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // a position out of range is an error, never a jump
 		kgo.KeepRetryableFetchErrors(),              // they are logged when they last
-		kgo.FetchMaxWait(fetchWait), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(8<<20),
+		kgo.FetchMaxWait(500*time.Millisecond), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(8<<20),
 	)...)
 }
