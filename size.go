@@ -76,7 +76,6 @@ func (f *sizeFlags) run(c *cobra.Command) error {
 	src := config.Source{
 		File: f.file, Environ: os.Environ(), Flags: c.Flags(), Keys: sizeKeys, Defaults: config.Default(),
 	}
-	src.Defaults.PlanMargin, src.Defaults.Grace = 0, 0 // they follow from a short interval
 	cfg, err := config.Load(src)
 	if err != nil {
 		return usageError{err}

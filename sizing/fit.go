@@ -1,103 +1,93 @@
 package sizing
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // matters is by how much the root mean square of the relative errors must grow before a constant is kept. A constant
-// that explains less than a hundredth of an interval is noise.
+// that explains less than a hundredth of what was measured is noise.
 const matters = .01
 
-// Fit finds the constants that miss the points by the least sum of squared relative errors. None is negative. With six
-// constants all 63 sets of them can be tried. The smallest set counts that is not worse than the best by more than
-// matters.
-func Fit(points []Point) Constants {
-	var best, chosen [terms]float64
-	least := math.Inf(1)
-	errorsOf := map[int]float64{}
-	found := map[int][terms]float64{}
-	for set := 1; set < 1<<terms; set++ {
-		c, ok := solve(points, set)
-		if !ok {
+// fit finds the constants by which amounts explain what was measured, with the least sum of squared relative errors.
+// None is negative. With seven constants all 127 sets of them can be tried. The smallest set counts that is not worse than
+// the best by more than matters.
+func fit(amounts [][]float64, measured []float64) []float64 {
+	if len(amounts) == 0 {
+		return nil
+	}
+	n := len(amounts[0])
+	found, missed, least := map[int][]float64{}, map[int]float64{}, math.Inf(1)
+	for set := 1; set < 1<<n; set++ {
+		if c, ok := solve(amounts, measured, set); ok {
+			found[set], missed[set] = c, misses(amounts, measured, c)
+			least = min(least, missed[set])
+		}
+	}
+	chosen, smallest := make([]float64, n), math.Inf(1)
+	for set := 1; set < 1<<n; set++ {
+		if found[set] == nil || missed[set] > least+matters {
 			continue
 		}
-		found[set], errorsOf[set] = c, missed(points, c)
-		if errorsOf[set] < least {
-			least, best = errorsOf[set], c
+		if size := float64(bits.OnesCount(uint(set))) + missed[set]; size < smallest { // of one size the better one
+			smallest, chosen = size, found[set]
 		}
 	}
-	chosen = best
-	smallest := math.Inf(1)
-	for set := 1; set < 1<<terms; set++ {
-		c, ok := found[set]
-		if !ok || errorsOf[set] > least+matters {
-			continue
-		}
-		size := float64(bits(set)) + errorsOf[set] // of sets of one size the better one
-		if size < smallest {
-			smallest, chosen = size, c
-		}
-	}
-	return Constants{chosen[0], chosen[1], chosen[2], chosen[3], chosen[4], chosen[5]}
+	return chosen
 }
 
-func bits(set int) (n int) {
-	for ; set > 0; set &= set - 1 {
-		n++
+func dot(a, b []float64) (sum float64) {
+	for i := range a {
+		sum += a[i] * b[i]
 	}
-	return n
+	return sum
 }
 
-// missed returns the root of the mean of the squared relative errors.
-func missed(points []Point, c [terms]float64) float64 {
+// misses returns the root of the mean of the squared relative errors.
+func misses(amounts [][]float64, measured, c []float64) float64 {
 	sum := 0.0
-	for i := range points {
-		predicted := 0.0
-		for k, n := range points[i].amounts() {
-			predicted += c[k] * n
-		}
-		e := predicted/points[i].Median() - 1
+	for i := range amounts {
+		e := dot(amounts[i], c)/measured[i] - 1
 		sum += e * e
 	}
-	return math.Sqrt(sum / float64(len(points)))
+	return math.Sqrt(sum / float64(len(amounts)))
 }
 
 // solve finds the constants of a set by the normal equations, the others being 0. It is not ok where they have no single
 // solution, or where one would be negative: then a smaller set is better.
-func solve(points []Point, set int) (c [terms]float64, ok bool) {
+func solve(amounts [][]float64, measured []float64, set int) (c []float64, ok bool) {
 	var at []int
-	for k := range terms {
+	for k := range amounts[0] {
 		if set>>k&1 == 1 {
 			at = append(at, k)
 		}
 	}
-	n := len(at)
-	m := make([][]float64, n) // with the right side as the last column
-	for i := range m {
-		m[i] = make([]float64, n+1)
-	}
-	var scale [terms]float64 // so that numbers of 1e8 and of 1 can be in one matrix
-	for i := range points {
-		for k, t := range points[i].amounts() {
-			scale[k] = max(scale[k], t/points[i].Median())
+	scale := make([]float64, len(amounts[0])) // so that numbers of 1e8 and of 1 can be in one matrix
+	for i := range amounts {
+		for k, a := range amounts[i] {
+			scale[k] = max(scale[k], a/measured[i])
 		}
 	}
-	for p := range points {
-		amounts := points[p].amounts()
-		for i, a := range at {
-			x := amounts[a] / points[p].Median() / scale[a]
+	n := len(at)
+	m := make([][]float64, n) // with the right side as the last column
+	for i, a := range at {
+		m[i] = make([]float64, n+1)
+		for p := range amounts {
+			x := amounts[p][a] / measured[p] / scale[a]
 			for j, b := range at {
-				m[i][j] += x * amounts[b] / points[p].Median() / scale[b]
+				m[i][j] += x * amounts[p][b] / measured[p] / scale[b]
 			}
 			m[i][n] += x
 		}
 	}
 	if !eliminate(m) {
-		return c, false
+		return nil, false
 	}
+	c = make([]float64, len(scale))
 	for i, a := range at {
-		if m[i][n] < 0 {
-			return c, false
+		if c[a] = m[i][n] / scale[a]; c[a] < 0 {
+			return nil, false
 		}
-		c[a] = m[i][n] / scale[a]
 	}
 	return c, true
 }

@@ -67,34 +67,39 @@ func (s Shape) Values() int64 { return int64(s.Nodes) * int64(s.Cores) * int64(s
 type Constants struct {
 	Value     float64 `json:"value"`
 	Record    float64 `json:"record"`
+	Column    float64 `json:"column"`  // a metric of a record
 	Summary   float64 `json:"summary"` // a metric of a job, or of a share of it
 	Rank      float64 `json:"rank"`    // a rank that its certified summary looks at
 	Share     float64 `json:"share"`   // a metric of a partition's share of _system
 	Partition float64 `json:"partition"`
 }
 
-// terms is the number of Constants.
-const terms = 6
-
-// amounts returns how much of each thing an interval has, in the order of Constants.
-func (s Shape) amounts() [terms]float64 {
-	return [terms]float64{
-		float64(s.Values()), float64(s.Nodes), float64(s.Parts) * float64(s.Metrics),
-		float64(s.Ranks) * float64(s.Metrics), float64(s.Partitions) * float64(s.Metrics), float64(s.Partitions),
+// amounts returns how much of each thing an interval has, in the order of Constants. A partition without records has no
+// metrics in its share.
+func (s Shape) amounts() []float64 {
+	metrics := float64(s.Metrics)
+	return []float64{
+		float64(s.Values()), float64(s.Nodes), float64(s.Nodes) * metrics, float64(s.Parts) * metrics,
+		float64(s.Ranks) * metrics, float64(min(s.Partitions, s.Parts)) * metrics, float64(s.Partitions),
 	}
 }
 
-func (c Constants) list() [terms]float64 {
-	return [terms]float64{c.Value, c.Record, c.Summary, c.Rank, c.Share, c.Partition}
+func (c Constants) list() []float64 {
+	return []float64{c.Value, c.Record, c.Column, c.Summary, c.Rank, c.Share, c.Partition}
 }
 
 // Seconds returns the processor time of an interval, of collect and merge together.
-func (c Constants) Seconds(s Shape) float64 {
-	sum := 0.0
-	for i, n := range s.amounts() {
-		sum += c.list()[i] * n
-	}
-	return sum
+func (c Constants) Seconds(s Shape) float64 { return dot(c.list(), s.amounts()) }
+
+// Memory is how many bytes of heap records take.
+type Memory struct {
+	Byte   float64 `json:"byte"`   // for each byte of the records
+	Record float64 `json:"record"` // for each record
+}
+
+// Bytes returns the heap that records take.
+func (m Memory) Bytes(recordBytes int64, records int) float64 {
+	return m.Byte*float64(recordBytes) + m.Record*float64(records)
 }
 
 // Point is one measurement.
@@ -126,20 +131,25 @@ type Growth struct {
 	Processor string    `json:"processor"`
 	Go        string    `json:"go"`
 	Constants Constants `json:"constants"`
-	Held      float64   `json:"held"` // bytes of heap for a byte of records, at the worst point
-	Kept      float64   `json:"kept"` // likewise, kept after the Tick for the next interval
+	Held      Memory    `json:"held"` // until the Tick
+	Kept      Memory    `json:"kept"` // after the Tick, for the next interval
 	Points    []Point   `json:"points"`
 }
 
 // NewGrowth fits a model to points.
 func NewGrowth(points []Point) Growth {
-	g := Growth{Constants: Fit(points), Points: points}
+	var amounts, bytes [][]float64
+	var seconds, held, kept []float64
 	for i := range points {
 		p := &points[i]
-		g.Held = max(g.Held, float64(p.HeldBytes)/float64(p.RecordBytes))
-		g.Kept = max(g.Kept, float64(p.KeptBytes)/float64(p.RecordBytes))
+		amounts, bytes = append(amounts, p.amounts()), append(bytes, []float64{float64(p.RecordBytes), float64(p.Nodes)})
+		seconds, held, kept = append(seconds, p.Median()), append(held, float64(p.HeldBytes)), append(kept, float64(p.KeptBytes))
 	}
-	return g
+	c, h, k := fit(amounts, seconds), fit(bytes, held), fit(bytes, kept)
+	return Growth{
+		Constants: Constants{c[0], c[1], c[2], c[3], c[4], c[5], c[6]}, Held: Memory{h[0], h[1]}, Kept: Memory{k[0], k[1]},
+		Points: points,
+	}
 }
 
 // Errors returns by how much the model misses each point, as a fraction of what was measured.

@@ -52,12 +52,12 @@ func record(names []Metric, cores int, intervalMs int64) *schemas.CounterBatch {
 	return r
 }
 
-// certified returns a certified summary of values that differ, which is the largest kind. It is nil with 0 bytes.
-func certified(values, bytes, ranks int) *schemas.Certified {
+// certified returns a certified summary of many values that differ, which is the largest kind. It is nil with 0 bytes.
+func certified(bytes, ranks int) *schemas.Certified {
 	if bytes == 0 {
 		return nil
 	}
-	column, random := make([]float64, min(values, 100_000)), rand.New(rand.NewPCG(1, 1))
+	column, random := make([]float64, 100_000), rand.New(rand.NewPCG(1, 1))
 	for i := range column {
 		column[i] = random.ExpFloat64()
 	}
@@ -72,7 +72,7 @@ func summary(names []Metric, nodes, cores, sketch int, intervalMs int64) *schema
 		Cluster: clusterName, JobID: jobName, IntervalStart: atMs, IntervalMs: intervalMs, Method: schemas.MethodExact,
 		Parts: 1, PartsReported: 1, NodesExpected: int32(nodes), NodesReported: int32(nodes),
 	}
-	c, number, name, deciles := certified(nodes*cores, sketch, quantile.Large.Ranks), math.Pi, nodeName, make([]float64, 11)
+	c, number, name, deciles := certified(sketch, quantile.Large.Ranks), math.Pi, nodeName, make([]float64, 11)
 	for _, m := range names {
 		s.Metrics = append(s.Metrics, schemas.JobSummaryMetric{
 			Name: m.Name, Unit: m.Unit, Scope: schemas.ScopeCore, Count: int64(nodes) * int64(cores), Nodes: int32(nodes),
@@ -89,7 +89,7 @@ func partial(names []Metric, nodes, cores int, intervalMs int64) *schemas.JobPar
 		Cluster: clusterName, JobID: schemas.JobSystem, IntervalStart: atMs, IntervalMs: intervalMs, Collector: 100,
 		Parts: 100, JobNodes: int32(nodes), NodesExpected: int32(nodes), NodesReported: int32(nodes),
 	}
-	c, number, name := certified(nodes*cores, quantile.Quick.Bytes, quantile.Quick.Ranks), math.Pi, nodeName
+	c, number, name := certified(quantile.Quick.Bytes, quantile.Quick.Ranks), math.Pi, nodeName
 	for _, m := range names {
 		p.Metrics = append(p.Metrics, schemas.JobPartialMetric{
 			Name: m.Name, Unit: m.Unit, Scope: schemas.ScopeCore, Count: int64(nodes) * int64(cores), Nodes: int32(nodes),

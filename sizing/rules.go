@@ -58,11 +58,16 @@ func Rules(g Growth) []Rule {
 
 // fitted are the numbers that make bench-growth measured.
 func fitted(g Growth) []Rule {
-	all := []Rule{{"held", g.Held, "B", "heap for a byte of records until its Tick; " + g.Command}}
-	all = append(all, Rule{"kept", g.Kept, "B", "likewise, after the Tick"})
+	all := []Rule{
+		{"held", g.Held.Byte, "B", "of heap for a byte of records until its Tick; " + g.Command},
+		{"held_record", g.Held.Record, "B", "of heap for a record, besides"},
+		{"kept", g.Kept.Byte, "B", "of heap for a byte of records after the Tick"},
+		{"kept_record", g.Kept.Record, "B", "of heap for a record after the Tick, besides"},
+	}
 	for i, r := range []Rule{
 		{"value", 0, "s", "processor time of a value"},
 		{"record", 0, "s", "of a record"},
+		{"column", 0, "s", "of a metric of a record"},
 		{"summary", 0, "s", "of a metric of a job"},
 		{"rank", 0, "s", "of a rank that a certified summary looks at"},
 		{"share", 0, "s", "of a metric of a partition's share of _system"},

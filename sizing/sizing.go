@@ -160,10 +160,10 @@ func (n *Needs) collect(cfg config.Config, g Growth) error {
 			maxCollectors)
 	}
 	n.CollectProcesses = max(2, (n.CollectCores+CoresPerProcess-1)/CoresPerProcess)
-	held, kept, bytes := g.Held, g.Kept, float64(n.IntervalBytes)
+	held, kept := g.Held.Bytes(n.IntervalBytes, n.Nodes), g.Kept.Bytes(n.IntervalBytes, n.Nodes)
 	idle := float64(n.CollectProcesses) * ProcessBytes
-	n.MemoryBytes = int64(idle + HeapFactor*(held+kept)*bytes)
-	n.MemoryOutageBytes = int64(idle + HeapFactor*((config.Outage+1)*held+kept)*bytes)
+	n.MemoryBytes = int64(idle + HeapFactor*(held+kept))
+	n.MemoryOutageBytes = int64(idle + HeapFactor*((config.Outage+1)*held+kept))
 	return nil
 }
 
