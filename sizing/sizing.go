@@ -70,7 +70,7 @@ type Needs struct {
 	ReductionBare    float64 `json:"reduction_bare"`    // the same without certified summaries
 }
 
-// Size computes what a machine needs under a configuration.
+// Size computes what a machine needs under a configuration that was loaded.
 func Size(m Machine, cfg config.Config, g Growth) (Needs, error) {
 	if m.Jobs == 0 {
 		m.Jobs = (m.Nodes + NodesOfAJob - 1) / NodesOfAJob
@@ -141,7 +141,7 @@ func (n *Needs) collect(cfg config.Config, g Growth) error {
 	// Partitions cost time, and the time asks for partitions. The second turn has those that the first one found.
 	n.Partitions = max(byBytes, LeastPartitions)
 	for range 2 {
-		n.CPUSeconds = g.Constants.Seconds(n.shape())
+		n.CPUSeconds = g.Constants.Seconds(n.shape(most))
 		cores := n.CPUSeconds * ClientFactor / cfg.Interval.Seconds() / Busy
 		n.CollectCores = int(math.Ceil(cores))
 		n.Partitions = max(n.Partitions, PartitionsPerCore*n.CollectCores)
@@ -167,17 +167,19 @@ func (n *Needs) collect(cfg config.Config, g Growth) error {
 	return nil
 }
 
-// shape returns the interval as the model has it. Each partition but the last may split one job.
-func (n *Needs) shape() Shape {
-	ranks := 0.0
+// shape returns the interval as the model has it. A job that has more bytes than most is split. Sizes are not rounded to
+// nodes, so that a larger machine never has less.
+func (n *Needs) shape(most float64) Shape {
+	ranks, parts := 0.0, 0.0
 	weights, sum := jobWeights(n.Jobs)
 	for _, w := range weights {
 		nodes := 1 + float64(n.Nodes-n.Jobs)*w/sum
 		ranks += min(nodes*float64(n.Cores), float64(quantile.Large.Ranks))
+		parts += math.Ceil(nodes * float64(n.RecordBytes) / most)
 	}
 	return Shape{
-		Nodes: n.Nodes, Cores: n.Cores, Metrics: n.Metrics, Jobs: n.Jobs, Parts: n.Jobs + n.Partitions - 1,
-		Ranks: int(ranks), Partitions: n.Partitions,
+		Nodes: n.Nodes, Cores: n.Cores, Metrics: n.Metrics, Jobs: n.Jobs, Parts: int(parts), Ranks: int(ranks),
+		Partitions: n.Partitions,
 	}
 }
 
