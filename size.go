@@ -153,11 +153,12 @@ func showBytes(t *table, n sizing.Needs, cfg config.Config) {
 	t.line("a record\t%s\tof a node in an interval", si(float64(n.RecordBytes), "B"))
 	t.line("agents to brokers\t%s\ton average; of a node %s", si(n.InBytesPerS, "B/s"),
 		si(n.InBytesPerS/float64(n.Nodes), "B/s"))
-	t.line("the same, at most\t%s\tall agents send in half of grace (%s); a longer one lowers it", si(n.BurstBytesPerS, "B/s"),
-		cfg.Grace)
+	t.line("the same, at most\t%s\tall agents send in half of grace (%s); a longer one lowers it",
+		si(n.BurstBytesPerS, "B/s"), cfg.Grace)
 	t.line("among brokers\t%s\tthe other copies", si(n.ReplicaBytesPerS, "B/s"))
 	t.line("brokers to collect\t%s\ton average", si(n.CollectBytesPerS, "B/s"))
-	t.line("brokers to samples\t%s\twhere weir samples runs, or another reader of all values", si(n.SamplesBytesPerS, "B/s"))
+	t.line("brokers to samples\t%s\twhere weir samples runs, or another reader of all values",
+		si(n.SamplesBytesPerS, "B/s"))
 	t.line("summaries\t%s\tfrom collect and merge, and again to each reader", si(n.SummaryBytesPerS, "B/s"))
 	t.line("disk: counters\t%s\tfor %s, all copies", si(n.CountersBytes, "B"), short(cfg.Topics.CountersRetention))
 	t.line("disk: partials\t%s\tfor %s, all copies", si(n.PartialsBytes, "B"), short(cfg.Topics.CountersRetention))

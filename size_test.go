@@ -62,7 +62,7 @@ func TestSizeJSON(t *testing.T) {
 		c.Needs.InBytesPerS >= s.Needs.InBytesPerS/5 {
 		t.Errorf("with a configuration: %+v", c.Needs)
 	}
-	f := sizeOf(t, append(frontier, "--config", file, "--interval", "1s", "--replication", "1", "--retention", "24h")...)
+	f := sizeOf(t, append(frontier, "--config", file, "--interval", "1s", "--replication", "1")...)
 	if f.Needs.IntervalMs != 1000 || f.Needs.Brokers < 1 || f.Needs.ReplicaBytesPerS != 0 {
 		t.Errorf("with flags: %+v", f.Needs)
 	}
@@ -97,8 +97,8 @@ func TestSizeRefuses(t *testing.T) {
 // TestSizePage: docs/performance.md has what weir size prints of three machines. make bench-growth writes it anew.
 func TestSizePage(t *testing.T) {
 	const begin, end = "<!-- size: begin -->\n", "<!-- size: end -->\n"
-	const head = "| machine | brokers | partitions | cores | memory | agents to brokers | at most | disk | archive a week | " +
-		"reduction |\n|---|---|---|---|---|---|---|---|---|---|\n"
+	const head = "| machine | brokers | partitions | cores | memory | agents to brokers | at most | disk | " +
+		"archive a week | reduction |\n|---|---|---|---|---|---|---|---|---|---|\n"
 	b := &strings.Builder{}
 	b.WriteString("\n" + head)
 	for _, m := range []struct{ name, args string }{
@@ -107,8 +107,9 @@ func TestSizePage(t *testing.T) {
 		{"ten million cores, 78,125 × 128", "--nodes 78125 --cores 128"},
 	} {
 		n := sizeOf(t, strings.Fields(m.args)...).Needs
-		fmt.Fprintf(b, "| %s | %d (%s) | %d (%s) | %d | %s | %s | %s | %s | %s | %s |\n", m.name, n.Brokers, n.BrokersBy,
-			n.Partitions, n.PartitionsBy, n.CollectCores, si(float64(n.MemoryBytes), "B"), si(n.InBytesPerS, "B/s"),
+		fmt.Fprintf(b, "| %s | %d (%s) | %d (%s) | %d | %s | %s | %s | %s | %s | %s |\n",
+			m.name, n.Brokers, n.BrokersBy, n.Partitions, n.PartitionsBy, n.CollectCores,
+			si(float64(n.MemoryBytes), "B"), si(n.InBytesPerS, "B/s"),
 			si(n.BurstBytesPerS, "B/s"), si(float64(n.Brokers)*n.BrokerDiskBytes, "B"), si(n.ArchiveWeekBytes, "B"),
 			view.Percent(n.Reduction, true))
 	}

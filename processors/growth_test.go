@@ -34,7 +34,7 @@ const (
 	perPartition  = 145 // nodes
 	nodesOfAJob   = 50  // as on SuperMUC in PerSyst's paper: 9,288 nodes, 185 jobs
 	fewestValues  = 2_000_000
-	ownedTogether = 8   // partitions of a process: with few of them the garbage collector runs for a small heap, and costs more
+	ownedTogether = 8   // partitions of a process: the garbage collector costs more for the small heap of few
 	largestGrowth = 1.5 // of the cost of a value, from 10^5 cores to 10^7
 )
 
@@ -84,7 +84,8 @@ func TestGrowth(t *testing.T) {
 		measureGrowth(t, &points[i], growthRuns)
 		p := &points[i]
 		t.Logf("%s: %+v: %.1f ns a value, %.2f held, %.2f kept, in %s", p.Sweep, p.Shape, p.PerValue(),
-			ratio(p.HeldBytes, p.RecordBytes), ratio(p.KeptBytes, p.RecordBytes), time.Since(began).Round(time.Millisecond))
+			ratio(p.HeldBytes, p.RecordBytes), ratio(p.KeptBytes, p.RecordBytes),
+			time.Since(began).Round(time.Millisecond))
 	}
 	g := sizing.NewGrowth(points)
 	g.Command, g.Processor, g.Go = "make bench-growth", processorName(), runtime.Version()
@@ -99,11 +100,12 @@ func TestGrowth(t *testing.T) {
 	t.Logf("constants, in seconds: %+v", g.Constants)
 	t.Logf("heap, in bytes: held until the Tick %+v, kept after it %+v", g.Held, g.Kept)
 	if wide, same := grown(&g); max(wide, same) > largestGrowth {
-		t.Errorf("a value costs %.2f and %.2f times as much at 10^7 cores as at 10^5, goal %g", wide, same, largestGrowth)
+		t.Errorf("a value costs %.2f and %.2f times as much at 10^7 cores as at 10^5, goal %g", wide, same,
+			largestGrowth)
 	}
 }
 
-// grown returns how much a value costs at 10^7 cores, by what it costs at 10^5: with nodes that become wider, and with
+// grown returns the cost of a value at 10^7 cores by that at 10^5. Wide is with nodes that become wider, and same with
 // nodes of 128 cores at both ends.
 func grown(g *sizing.Growth) (wide, same float64) {
 	most := g.Points[4].PerValue()
@@ -126,8 +128,8 @@ func TestGrowthInShort(t *testing.T) {
 	}
 }
 
-// TestGrowthPlaces: every node of every job is at one partition, no partition has more than its bound, and jobs are
-// split only if they exceed it.
+// TestGrowthPlaces: every node of every job is at one partition, and no partition has more than its bound. Small jobs
+// are not split.
 func TestGrowthPlaces(t *testing.T) {
 	for _, s := range []sizing.Shape{
 		superMUC,
@@ -138,12 +140,14 @@ func TestGrowthPlaces(t *testing.T) {
 		const most = 1000
 		at := place(s, most)
 		bound := max(most, (s.Nodes+s.Partitions-1)/s.Partitions)
-		nodes, parts := 0, map[int]int{}
+		nodes, parts, last, placed := 0, map[int]int{}, map[int]int{}, map[int]int{}
 		for _, shares := range at {
 			here := 0
 			for _, x := range shares {
 				here += x.nodes
 				parts[x.job]++
+				placed[x.job] += x.nodes
+				last[x.job] = max(last[x.job], x.first+x.nodes)
 			}
 			nodes += here
 			if here > bound {
@@ -155,6 +159,9 @@ func TestGrowthPlaces(t *testing.T) {
 			t.Errorf("%+v: %d nodes of %d jobs at %d partitions", s, nodes, len(parts), len(at))
 		}
 		for job, n := range parts {
+			if placed[job] != sizes[job] || last[job] != sizes[job] {
+				t.Errorf("%+v: job %d has %d nodes up to %d, of %d", s, job, placed[job], last[job], sizes[job])
+			}
 			if n > 1 && sizes[job] <= bound/2 {
 				t.Errorf("%+v: job %d of %d nodes is split", s, job, sizes[job])
 			}
@@ -509,13 +516,13 @@ func growthTables(g *sizing.Growth) string {
 		fmt.Fprintf(b, "| %s | %s |\n", row.what, cost)
 	}
 	if len(errs) > 0 {
-		fmt.Fprintf(b, "| **error of the model**, in the middle and at worst | %.0f %%, %.0f %% |\n", 100*errs[len(errs)/2],
-			100*errs[len(errs)-1])
+		fmt.Fprintf(b, "| **error of the model**, in the middle and at worst | %.0f %%, %.0f %% |\n",
+			100*errs[len(errs)/2], 100*errs[len(errs)-1])
 		wide, same := grown(g)
 		fmt.Fprintf(b, "| **a value at 10^7 cores, by one at 10^5** (goal: %g at most) | %.2f |\n", largestGrowth, wide)
 		fmt.Fprintf(b, "| the same, with nodes of 128 cores at both ends | %.2f |\n", same)
-		fmt.Fprintf(b, "| heap until the Tick, bytes: for a byte of records, and for a record | %.2f, %.0f |\n", g.Held.Byte,
-			g.Held.Record)
+		fmt.Fprintf(b, "| heap until the Tick, bytes: for a byte of records, and for a record | %.2f, %.0f |\n",
+			g.Held.Byte, g.Held.Record)
 		fmt.Fprintf(b, "| heap kept after the Tick, bytes: likewise | %.2f, %.0f |\n", g.Kept.Byte, g.Kept.Record)
 	}
 	b.WriteString("\n")

@@ -41,8 +41,9 @@ func TestRowsAreAsSizeSays(t *testing.T) {
 // sizedSummary is the summary of a job of 50 nodes with 16 cores.
 func sizedSummary(random *rand.Rand, n, sketch int) *schemas.JobSummary {
 	s := &schemas.JobSummary{
-		Cluster: "cluster01", JobID: fmt.Sprint(4_000_000 + n%25), IntervalStart: 1_795_305_600_000 + int64(n/25)*10_000,
-		IntervalMs: 10_000, Method: schemas.MethodExact, Parts: 1, PartsReported: 1, NodesExpected: 50, NodesReported: 50,
+		Cluster: "cluster01", JobID: fmt.Sprint(4_000_000 + n%25),
+		IntervalStart: 1_795_305_600_000 + int64(n/25)*10_000, IntervalMs: 10_000,
+		Method: schemas.MethodExact, Parts: 1, PartsReported: 1, NodesExpected: 50, NodesReported: 50,
 	}
 	for m := range 37 {
 		values := make([]float64, 800)

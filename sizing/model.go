@@ -142,13 +142,14 @@ func NewGrowth(points []Point) Growth {
 	var seconds, held, kept []float64
 	for i := range points {
 		p := &points[i]
-		amounts, bytes = append(amounts, p.amounts()), append(bytes, []float64{float64(p.RecordBytes), float64(p.Nodes)})
-		seconds, held, kept = append(seconds, p.Median()), append(held, float64(p.HeldBytes)), append(kept, float64(p.KeptBytes))
+		amounts, seconds = append(amounts, p.amounts()), append(seconds, p.Median())
+		bytes = append(bytes, []float64{float64(p.RecordBytes), float64(p.Nodes)})
+		held, kept = append(held, float64(p.HeldBytes)), append(kept, float64(p.KeptBytes))
 	}
 	c, h, k := fit(amounts, seconds), fit(bytes, held), fit(bytes, kept)
 	return Growth{
-		Constants: Constants{c[0], c[1], c[2], c[3], c[4], c[5], c[6]}, Held: Memory{h[0], h[1]}, Kept: Memory{k[0], k[1]},
-		Points: points,
+		Constants: Constants{c[0], c[1], c[2], c[3], c[4], c[5], c[6]},
+		Held:      Memory{h[0], h[1]}, Kept: Memory{k[0], k[1]}, Points: points,
 	}
 }
 

@@ -57,7 +57,7 @@ func certified(bytes, ranks int) *schemas.Certified {
 	if bytes == 0 {
 		return nil
 	}
-	column, random := make([]float64, 100_000), rand.New(rand.NewPCG(1, 1))
+	column, random := make([]float64, 10_000), rand.New(rand.NewPCG(1, 1))
 	for i := range column {
 		column[i] = random.ExpFloat64()
 	}
@@ -75,8 +75,9 @@ func summary(names []Metric, nodes, cores, sketch int, intervalMs int64) *schema
 	c, number, name, deciles := certified(sketch, quantile.Large.Ranks), math.Pi, nodeName, make([]float64, 11)
 	for _, m := range names {
 		s.Metrics = append(s.Metrics, schemas.JobSummaryMetric{
-			Name: m.Name, Unit: m.Unit, Scope: schemas.ScopeCore, Count: int64(nodes) * int64(cores), Nodes: int32(nodes),
-			Mean: &number, Stddev: &number, NodeStddev: &number, LowNode: &name, HighNode: &name, Deciles: &deciles,
+			Name: m.Name, Unit: m.Unit, Scope: schemas.ScopeCore, Count: int64(nodes) * int64(cores),
+			Nodes: int32(nodes),
+			Mean:  &number, Stddev: &number, NodeStddev: &number, LowNode: &name, HighNode: &name, Deciles: &deciles,
 			RankError: &number, Certified: c, LowNodeMean: &number, HighNodeMean: &number,
 		})
 	}
@@ -92,8 +93,9 @@ func partial(names []Metric, nodes, cores int, intervalMs int64) *schemas.JobPar
 	c, number, name := certified(quantile.Quick.Bytes, quantile.Quick.Ranks), math.Pi, nodeName
 	for _, m := range names {
 		p.Metrics = append(p.Metrics, schemas.JobPartialMetric{
-			Name: m.Name, Unit: m.Unit, Scope: schemas.ScopeCore, Count: int64(nodes) * int64(cores), Nodes: int32(nodes),
-			Mean: &number, M2: &number, NodeMean: &number, NodeM2: &number, LowNode: &name, LowNodeMean: &number,
+			Name: m.Name, Unit: m.Unit, Scope: schemas.ScopeCore, Count: int64(nodes) * int64(cores),
+			Nodes: int32(nodes),
+			Mean:  &number, M2: &number, NodeMean: &number, NodeM2: &number, LowNode: &name, LowNodeMean: &number,
 			HighNode: &name, HighNodeMean: &number, Certified: *c, NodeMeans: int64(nodes),
 		})
 	}

@@ -119,8 +119,8 @@ func (n *Needs) encoded(cfg config.Config) (certifiedBytes float64, err error) {
 		return 0, err
 	}
 	if n.RecordBytes > schemas.MaxRecordBytes {
-		return 0, fmt.Errorf("%w: a node sends %d bytes in an interval, and a record has %d at most: measure fewer metrics",
-			ErrMachine, n.RecordBytes, schemas.MaxRecordBytes)
+		return 0, fmt.Errorf("%w: a node sends %d bytes in an interval, and a record has %d at most: measure fewer "+
+			"metrics", ErrMachine, n.RecordBytes, schemas.MaxRecordBytes)
 	}
 	n.IntervalBytes = n.RecordBytes * int64(n.Nodes)
 	nodes := max(1, n.Nodes/n.Jobs)
@@ -167,8 +167,8 @@ func (n *Needs) collect(cfg config.Config, g Growth) error {
 	return nil
 }
 
-// shape returns the interval as the model has it. A job that has more bytes than most is split. Sizes are not rounded to
-// nodes, so that a larger machine never has less.
+// shape returns the interval as the model has it. A job that has more bytes than most is split. Sizes are not rounded
+// to nodes, so that a larger machine never has less.
 func (n *Needs) shape(most float64) Shape {
 	ranks, parts := 0.0, 0.0
 	weights, sum := jobWeights(n.Jobs)

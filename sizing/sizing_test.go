@@ -78,7 +78,8 @@ func TestSizeRules(t *testing.T) {
 	}
 	_, cfg, _ = small()
 	m.Nodes, m.Jobs = 100_000, 0 // three connections each
-	if n, err := Size(m, cfg, g); err != nil || n.Brokers != 30 || n.BrokersBy != "broker_connections" || n.Jobs != 2000 {
+	n, err := Size(m, cfg, g)
+	if err != nil || n.Brokers != 30 || n.BrokersBy != "broker_connections" || n.Jobs != 2000 {
 		t.Errorf("%d brokers by %s for %d jobs, %v", n.Brokers, n.BrokersBy, n.Jobs, err)
 	}
 	m.Cores, m.Metrics = 128, 37
@@ -225,7 +226,7 @@ func TestFit(t *testing.T) {
 		}
 	}
 	for i := range measured {
-		measured[i] = max(1e-3, 2e-6*amounts[i][0]-1e-3*amounts[i][1])
+		measured[i] = 2e-6*amounts[i][0] - 5e-4*amounts[i][1] + amounts[i][3]
 	}
 	for i, c := range fit(amounts, measured) {
 		if c < 0 {
