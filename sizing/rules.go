@@ -46,7 +46,7 @@ func Rules(g Growth) []Rule {
 		{"heap_factor", HeapFactor, "of what is held", "Go collects when the heap has doubled"},
 		{"process_bytes", ProcessBytes, "B", "a collect process without records, with what it fetches"},
 		{"broker_sustained", BrokerBytesPerS, "B/s", "a broker writes, replicas included; any disk does it"},
-		{"broker_burst", BrokerBurstPerS, "B/s", "a broker takes while all agents send, with replicas; 10 GbE: 1.2 GB/s"},
+		{"broker_burst", BrokerBurstPerS, "B/s", "while all agents send, replicas included; 10 GbE has 1.2 GB/s"},
 		{"agent_connections", AgentConnections, "connections", "of an agent"},
 		{"broker_connections", BrokerConnections, "connections", "of a broker"},
 		{"disk_full", DiskFull, "of a disk", "may be used"},
