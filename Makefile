@@ -43,13 +43,14 @@ PLANS := TestRouteOfVery|TestTicksOfMany|TestAdmitRemembers|TestParseJobsRefuses
 FILES := TestFlippedByte|Crashes$$
 AGENT := TestOffsetIsWithin|TestNVMLAllocates
 STUDY := TestStudyInShort
+RATIO := TestAgainstNaive$$
 WIDE  := TestSelectionExample|TestMetricsDriftArchive|TestCompare$$
 RUNS  := . ./processors ./balancer ./balancer/scheduler ./sink ./producers ./producers/source ./integration \
 	./analysis/selection/study ./topology/study
 ALL   := ./topology/network ./schemas ./quantile ./analysis/rules ./sink/compact ./sink/findings ./sink/jobs ./sink/totals ./integration/month
 test:
 	$(GO) test -race -count=1 -timeout 20m ./...
-	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)|$(AGENT)|$(WIDE)|$(STUDY)' $(RUNS)
+	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)|$(AGENT)|$(WIDE)|$(STUDY)|$(RATIO)' $(RUNS)
 	$(GO) test -count=1 -timeout 10m $(ALL)
 
 # The Python modules by which TestOutsideReader reads what weir writes. Needs python3 (3.11) with pip or venv; where it is

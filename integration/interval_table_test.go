@@ -68,12 +68,10 @@ func intervalTables(t *testing.T) string {
 			m.WallMs, m.ProduceMs, m.SummaryMs, m.WallMaxMs, m.ColdMs, m.CPUMs, m.LoadMs, brokers)
 	}
 	b.WriteString("\n| CPU ms of an interval |")
-	rule := "\n|---|"
 	for _, m := range all {
 		fmt.Fprintf(&b, " %s, %s |", m.Brokers, m.Way)
-		rule += "---|"
 	}
-	b.WriteString(rule + "\n")
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(all)) + "\n")
 	rows := map[string]bool{}
 	for _, m := range all {
 		for name, ms := range m.PartsMs {

@@ -13,7 +13,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// naive is a pipeline as one would write it in an afternoon, to compare with: goavro decodes each record into maps, a
+// naive is a pipeline as one would write it in an afternoon, to compare with. goavro decodes each record into maps. A
 // job's values gather in slices by metric, slices.Sort sorts them, and goavro writes what follows. It does less than
 // weir: no certified summaries, no _system, no node means, no checks, no exactly-once.
 type naive struct {

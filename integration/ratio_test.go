@@ -21,9 +21,9 @@ const (
 	leastRatio    = 0.75 * measuredRatio
 )
 
-// TestAgainstNaive folds one collector's share of an interval of SuperMUC, from the bytes of the records to those of the
-// summaries, by weir and by the naive pipeline in turn. It compares the CPU time of this process, so it runs beside no
-// other test. Both take their best of some tries, so that a busy machine does not matter.
+// TestAgainstNaive folds one collector's share of an interval of SuperMUC by weir and by the naive pipeline, in turn.
+// Both begin with the bytes of the records, and end with those of the summaries. The test compares the CPU time of this
+// process, so it runs beside no other test. Both take their best of some tries, so that a busy machine does not matter.
 func TestAgainstNaive(t *testing.T) {
 	if kafkatest.Raced {
 		t.Skip("the race detector slows down only what is compiled with it: make test runs it without")
@@ -112,7 +112,8 @@ func shareOfInterval(t *testing.T, start int64) (records [][]byte, tick []byte) 
 			b.Cpus = append(b.Cpus, c)
 		}
 		for m := range metrics {
-			metric := schemas.CounterBatchMetric{Name: fmt.Sprintf("metric_%02d", m), Unit: "1", Scope: schemas.ScopeCore}
+			name := fmt.Sprintf("metric_%02d", m)
+			metric := schemas.CounterBatchMetric{Name: name, Unit: "1", Scope: schemas.ScopeCore}
 			for range cpus {
 				v := r.ExpFloat64()
 				switch m % 3 {

@@ -94,7 +94,10 @@ func publishSchemas(ctx context.Context, cl *kgo.Client, topics []schemas.Topic)
 	}
 	err := write()
 	// A broker that works hard may not know yet of the topic that another has just made.
-	for tries := 1; errors.Is(err, kerr.UnknownTopicOrPartition) && tries <= newTopicTries && ctx.Err() == nil; tries++ {
+	for range newTopicTries {
+		if !errors.Is(err, kerr.UnknownTopicOrPartition) || ctx.Err() != nil {
+			break
+		}
 		Pause(ctx, time.Second)
 		err = write()
 	}

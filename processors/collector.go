@@ -117,9 +117,9 @@ func (c *Collector) Apply(e Entry) Effects {
 // slotsAtOnce is how many records are allocated together. None is freed before all can be.
 const slotsAtOnce = 64
 
-// witness adds a record, and counts those of clocks that are ahead. Such a clock's time of sending is later than the broker's time
-// of receipt, by more than a tenth of the interval. A clock that is behind looks like a record that waited. It also
-// notes what a record of this cluster tells of its node's clock.
+// witness adds a record, and counts those of clocks that are ahead. Such a clock's time of sending is later than the
+// broker's time of receipt, by more than a tenth of the interval. A clock that is behind looks like a record that
+// waited. It also notes what a record of this cluster tells of its node's clock.
 func (c *Collector) witness(e Entry, r *nodeRecord, clock schemas.ClockSign) Effects {
 	h := r.header()
 	fx := c.add(e, h, r)

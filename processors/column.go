@@ -12,8 +12,8 @@ import (
 // metricID is what a metric is called.
 type metricID struct{ name, unit, scope string }
 
-// column is one metric of a job. Its values are gathered from the job's records when they are reduced. So they are copied
-// once, and all metrics use the same memory.
+// column is one metric of a job. Its values are gathered from the job's records when they are reduced. So they are
+// copied once, and all metrics use the same memory.
 type column struct {
 	metricID
 	at      []int32 // which metric it is in each of the job's layouts; -1: none
@@ -257,8 +257,8 @@ func certifiedOf(s *quantile.Summary) *schemas.Certified {
 	return &c
 }
 
-// partial is one collector's share of the column for merge: moments, which add up, and ranks of some values, which bound
-// the deciles of the whole. r has a certified summary unless it has no value.
+// partial is one collector's share of the column for merge. It has moments, which add up, and ranks of some values,
+// which bound the deciles of the whole. r has a certified summary unless it has no value.
 func (c *column) partial(r *reduction) schemas.JobPartialMetric {
 	return partialOf(&c.metricID, quantile.Moments{Count: r.Count, Mean: r.Mean, M2: r.M2}, r.Invalid+c.invalid,
 		&c.nodes, int32(len(c.nodes.means)), r.certified)

@@ -35,7 +35,10 @@ func TestParse(t *testing.T) {
 			"run", 3, "/d", 5 * time.Second, false,
 			[]string{"true", "--brokers"},
 		}},
-		"to measure":  {"run --dir /d --measure true", options{"run", 3, "/d", 5 * time.Second, true, []string{"true"}}},
+		"to measure": {"run --dir /d --measure true", options{
+			"run", 3, "/d", 5 * time.Second, true,
+			[]string{"true"},
+		}},
 		"never again": {"run --dir /d --restart-after 0 true", options{"run", 3, "/d", 0, false, []string{"true"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
