@@ -57,15 +57,17 @@ func intervalTables(t *testing.T) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d nodes, %d values, %.1f MB, %d partitions of counters; medians of %d intervals.\n\n",
 		all[0].Nodes, all[0].Values, float64(all[0].Bytes)/1e6, all[0].Collectors, all[0].Intervals)
-	b.WriteString("| brokers | the nodes publish by | wall, ms | produce | Tick to last summary | slowest | cold | " +
-		"CPU ms: weir | nodes | brokers |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| brokers | the nodes publish by | wall, ms | produce | summary | slowest | cold | " +
+		"late | CPU ms: weir | nodes | brokers |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, m := range all {
 		brokers := "in weir's"
 		if m.BrokersMs > 0 {
 			brokers = fmt.Sprintf("%.0f", m.BrokersMs)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %s |\n", m.Brokers, m.Way,
-			m.WallMs, m.ProduceMs, m.SummaryMs, m.WallMaxMs, m.ColdMs, m.CPUMs, m.LoadMs, brokers)
+		late := float64(100*m.LateNodes) / float64(m.Nodes*m.Intervals)
+		fmt.Fprintf(&b, "| %s | %s | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f %% | %.0f | %.0f | %s |\n",
+			m.Brokers, m.Way, m.WallMs, m.ProduceMs, m.SummaryMs, m.WallMaxMs, m.ColdMs, late,
+			m.CPUMs, m.LoadMs, brokers)
 	}
 	b.WriteString("\n| CPU ms of an interval |")
 	for _, m := range all {

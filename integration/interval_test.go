@@ -128,7 +128,7 @@ func measureInterval(t *testing.T, load producers.Load, simple bool) *measuremen
 			requests.count(at.cluster)
 		}
 		s = systemOn(t, at, func(c *config.Config) {
-			c.Interval, c.Grace, c.Collectors = *intervalLength, min(time.Second, *intervalLength/3), *intervalParts
+			c.Interval, c.Grace, c.Collectors = *intervalLength, *intervalLength/2, *intervalParts
 			c.Balance.LMax, c.Balance.LDist = 0, 0
 			c.Balance.Nodes = producers.SimulatedNodes(*intervalNodes)
 			c.Topics.SegmentBytes = 16 << 20
@@ -331,7 +331,8 @@ var stages = []struct {
 	function *regexp.Regexp
 }{
 	{"garbage", functions(`^runtime\.(gcBgMarkWorker|bgsweep|bgscavenge|gcAssistAlloc|gcStart|gcMarkTermination)`)},
-	{"select", functions(`quantile\.(selectRanks|selectFrom|sortValues|partition|sort16|network)`, `quantile\.(pivot|middle|key|unkey)`)},
+	{"select", functions(`quantile\.(selectRanks|selectFrom|sortValues|partition|sort16|network)`,
+		`quantile\.(pivot|middle|key|unkey)`)},
 	{"decode", functions(`schemas\.\(\*(BatchReader|PackedBatch)\)`, `schemas\.Unmarshal`,
 		`goavro.*Binary.*Native`, `nativeFromBinary`)},
 	{"sort", functions(`slices\.(Sort|pdq)`, `naive.*summary`)},
