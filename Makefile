@@ -43,13 +43,14 @@ PLANS := TestRouteOfVery|TestTicksOfMany|TestAdmitRemembers|TestParseJobsRefuses
 FILES := TestFlippedByte|Crashes$$
 AGENT := TestOffsetIsWithin|TestNVMLAllocates
 STUDY := TestStudyInShort
+RATIO := TestAgainstNaive$$
 WIDE  := TestSelectionExample|TestMetricsDriftArchive|TestCompare$$
 RUNS  := . ./processors ./balancer ./balancer/scheduler ./sink ./producers ./producers/source ./integration \
 	./analysis/selection/study ./topology/study
 ALL   := ./topology/network ./schemas ./quantile ./analysis/rules ./sink/compact ./sink/findings ./sink/jobs ./sink/totals ./integration/month
 test:
 	$(GO) test -race -count=1 -timeout 20m ./...
-	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)|$(AGENT)|$(WIDE)|$(STUDY)' $(RUNS)
+	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)|$(AGENT)|$(WIDE)|$(STUDY)|$(RATIO)' $(RUNS)
 	$(GO) test -count=1 -timeout 10m $(ALL)
 
 # The Python modules by which TestOutsideReader reads what weir writes. Needs python3 (3.11) with pip or venv; where it is
@@ -211,6 +212,13 @@ topology-study:
 	$(GO) test -c -o bin/topology-study.test ./topology/study
 	cd topology/study && $(CURDIR)/bin/topology-study.test -test.run 'TestStudy$$' -test.v -test.timeout 60m -full
 
+# How the cost of an interval grows, five minutes on a quiet machine. It writes the tables of docs/performance.md and
+# sizing/growth.json, from which weir size computes. Ends with an error where a goal does not hold.
+.PHONY: bench-growth
+bench-growth:
+	$(GO) test -count=1 -timeout 30m -v -run 'TestGrowth$$' ./processors -growth
+	$(GO) test -count=1 -run 'TestSizePage$$' . -update
+
 # The table of docs/queries.md: a made-up year, of 2 GB, and DuckDB on it. A quiet machine, please.
 bench-archive: build outside
 	PYTHONPATH=bin/outside python3 integration/outside/bench.py bin/weir
@@ -231,6 +239,20 @@ synchrony:
 	@command -v java >/dev/null && command -v mvn >/dev/null || \
 		{ echo "SYNCHRONY NOT MEASURED ON KAFKA: java or mvn is missing" >&2; exit 0; }; \
 	$(MAKE) kafka-program && $(KAFKA) run -- $(SYNCHRONY)
+
+# The tables of docs/performance.md: an interval of SuperMUC from the first record to the last summary, on the embedded
+# broker, and where Java and Maven are, on one and on three of Kafka's. A quiet machine, please: 20 minutes.
+.PHONY: bench-interval
+INTERVAL := $(GO) test -count=1 -timeout 20m -v -run 'TestInterval$$' ./integration -interval \
+	-interval.json $(CURDIR)/integration/testdata/interval.jsonl
+bench-interval:
+	rm -f integration/testdata/interval.jsonl
+	$(INTERVAL)
+	@command -v java >/dev/null && command -v mvn >/dev/null || \
+		{ echo "INTERVAL NOT MEASURED ON KAFKA: java or mvn is missing" >&2; exit 0; }; \
+	$(MAKE) kafka-program && $(KAFKA) run --measure --brokers 1 -- $(INTERVAL) -interval.warm 60s && \
+	$(KAFKA) run --measure -- $(INTERVAL) -interval.warm 60s
+	$(GO) test -count=1 -run 'TestIntervalTables$$' ./integration -interval.write
 
 # On the embedded broker; with bin/kafka run -- make bench-soak on Kafka.
 SOAK    ?= 30m

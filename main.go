@@ -142,8 +142,8 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 		newSimulate(),
 		newBroker(),
 	)
-	add("admin", newStatus(), newAudit(), newTopics(), newTopology(), newArchive(), newCheck(), newCompletion(),
-		newMan())
+	add("admin", newStatus(), newAudit(), newTopics(), newTopology(), newArchive(), newCheck(), newSize(),
+		newCompletion(), newMan())
 	root.AddCommand(newCheckLock())
 	return root
 }

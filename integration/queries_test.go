@@ -341,8 +341,8 @@ func (j *askedJob) summary(k int) *schemas.JobSummary {
 	return s
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	var keys []string
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	var keys []K
 	for k := range m {
 		keys = append(keys, k)
 	}

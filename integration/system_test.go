@@ -42,7 +42,8 @@ type system struct {
 	log      *slog.Logger
 	said     *kafkatest.Log // to it
 	replays  *atomic.Int64
-	injected int // how often faults were injected
+	injected int      // how often faults were injected
+	parts    []func() // what stops those of startPart
 }
 
 const simulated = 24
@@ -69,8 +70,8 @@ func withoutBrokers(t *testing.T) {
 	t.Parallel()
 }
 
-// systemOn makes the topics of a system on brokers.
-func systemOn(t *testing.T, at brokers) *system {
+// systemOn makes the topics of a system on brokers. The configuration may be changed before.
+func systemOn(t *testing.T, at brokers, change ...func(c *config.Config)) *system {
 	t.Helper()
 	d := config.Default()
 	d.Cluster, d.Interval, d.Collectors, d.BackoffCap = "testbed", time.Second, 4, time.Second
@@ -83,6 +84,9 @@ func systemOn(t *testing.T, at brokers) *system {
 	d.Sink.Period = 10 * time.Second // tests wait for files
 	d.Agent.StateDir, d.Sink.Dir = filepath.Join(t.TempDir(), "agent"), filepath.Join(t.TempDir(), "archive")
 	d.Balance.Nodes, d.Balance.LMax = producers.SimulatedNodes(simulated), max(2, simulated/4)
+	for _, f := range change {
+		f(&d)
+	}
 	cfg, err := config.Load(config.Source{Defaults: d})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +128,8 @@ type brokers struct {
 	seeds       []string
 	prefix      string
 	replication int
-	shared      bool // others may use them too
+	shared      bool           // others may use them too
+	cluster     *kfake.Cluster // the embedded broker; nil on a Kafka
 }
 
 // findBrokers gives a test the Kafka that KAFKA_SEEDS names, where it has topics with a prefix of its own, and without
@@ -156,7 +161,7 @@ func embeddedBroker(t *testing.T) brokers {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	return brokers{cluster.ListenAddrs(), config.Default().Prefix, 1, false}
+	return brokers{cluster.ListenAddrs(), config.Default().Prefix, 1, false, cluster}
 }
 
 // deleteTopics leaves a Kafka as it was.

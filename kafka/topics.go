@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -73,6 +74,9 @@ func alterTopic(ctx context.Context, adm *kadm.Client, t schemas.Topic) error {
 	return nil
 }
 
+// newTopicTries is how often a topic that was just made is tried again, a second apart.
+const newTopicTries = 15
+
 // publishSchemas writes every schema under its fingerprint, for readers outside weir. The topic is compacted, so a
 // further run adds nothing for good.
 func publishSchemas(ctx context.Context, cl *kgo.Client, topics []schemas.Topic) error {
@@ -80,12 +84,25 @@ func publishSchemas(ctx context.Context, cl *kgo.Client, topics []schemas.Topic)
 	if i < 0 {
 		return nil
 	}
-	var records []*kgo.Record
-	for _, s := range schemas.All() {
-		records = append(records, &kgo.Record{Topic: topics[i].Name, Key: []byte(s.Fingerprint), Value: []byte(s.Text)})
+	topic := topics[i].Name
+	write := func() error {
+		var records []*kgo.Record
+		for _, s := range schemas.All() {
+			records = append(records, &kgo.Record{Topic: topic, Key: []byte(s.Fingerprint), Value: []byte(s.Text)})
+		}
+		return cl.ProduceSync(ctx, records...).FirstErr()
 	}
-	if err := cl.ProduceSync(ctx, records...).FirstErr(); err != nil {
-		return fmt.Errorf("writing the schemas to %s: %w", topics[i].Name, err)
+	err := write()
+	// A broker that works hard may not know yet of the topic that another has just made.
+	for range newTopicTries {
+		if !errors.Is(err, kerr.UnknownTopicOrPartition) || ctx.Err() != nil {
+			break
+		}
+		Pause(ctx, time.Second)
+		err = write()
+	}
+	if err != nil {
+		return fmt.Errorf("writing the schemas to %s: %w", topic, err)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 
 // BenchmarkInterval is one collector's share of an interval. The machine has 9,288 nodes with 16 CPUs, and 64
 // collectors. The share has 145 nodes in jobs of 49, as SuperMUC's 185 jobs have in the mean, and 37 metrics. It
-// reports nanoseconds a value for each of its steps, each at its best: reading the records from their bytes, the
-// summaries of the jobs, and what _system adds. docs/accuracy.md names it. Each is measured with the certified
+// reports nanoseconds a value for each of its steps, each at its best. These are reading the records from their bytes,
+// the summaries of the jobs, and what _system adds. docs/performance.md names it. Each is measured with the certified
 // summaries that collect.sketch allows, and once with jobs of 16 nodes.
 func BenchmarkInterval(b *testing.B) {
 	for _, sketch := range []int{0, 210, 512} {
@@ -64,7 +64,7 @@ func benchmarkInterval(b *testing.B, sketch, jobSize int) {
 	fold, written := NewCollector(simCluster, 0, 64, nil), 0
 	fold.Sketch = sketch
 	b.SetBytes(bytes)
-	for at := int64(simEpochMs); b.Loop(); at += simT {
+	for at := simEpochMs; b.Loop(); at += simT {
 		b.StopTimer() // it is another interval, so that the fold goes on with the memory that it has
 		for n := range entries {
 			batches[n].IntervalStart, tick.IntervalStart = at, at
@@ -97,7 +97,8 @@ func benchmarkInterval(b *testing.B, sketch, jobSize int) {
 }
 
 // systemOf does what a Tick adds to _system, beside the fold, and notes how long that alone takes.
-func systemOf(b *testing.B, note func(*float64, time.Duration), best *float64, fold *Collector, all *system, tick *schemas.Tick,
+func systemOf(b *testing.B, note func(*float64, time.Duration), best *float64, fold *Collector, all *system,
+	tick *schemas.Tick,
 ) *schemas.JobPartial {
 	took := time.Duration(0)
 	all.begin()
@@ -111,7 +112,7 @@ func systemOf(b *testing.B, note func(*float64, time.Duration), best *float64, f
 		}
 		cols := newColumns(records, nil)
 		for _, c := range cols.sorted() {
-			c.gather(records, &fold.room)
+			gather([]*column{c}, records, &fold.rooms)
 			r := c.reduce(fold.Sketch, &all.room)
 			began := b.Elapsed()
 			all.join(c, &r)

@@ -2,6 +2,7 @@ package processors
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
@@ -36,8 +37,8 @@ type Collector struct {
 	resumedIn             *int64            // interval that had Ticks, but not its last one, at the Progress
 
 	reader schemas.BatchReader
-	slots  []nodeRecord // for the records to come: they are allocated together
-	room   column       // memory for the values of one column
+	slots  []nodeRecord         // for the records to come: they are allocated together
+	rooms  [gatherAtOnce]column // memory for the values of columns
 }
 
 // closing is an interval that had a Tick, but not its last one.
@@ -116,9 +117,9 @@ func (c *Collector) Apply(e Entry) Effects {
 // slotsAtOnce is how many records are allocated together. None is freed before all can be.
 const slotsAtOnce = 64
 
-// witness adds a record, and counts those of clocks that are ahead. Such a clock's time of sending is later than the broker's time
-// of receipt, by more than a tenth of the interval. A clock that is behind looks like a record that waited. It also
-// notes what a record of this cluster tells of its node's clock.
+// witness adds a record, and counts those of clocks that are ahead. Such a clock's time of sending is later than the
+// broker's time of receipt, by more than a tenth of the interval. A clock that is behind looks like a record that
+// waited. It also notes what a record of this cluster tells of its node's clock.
 func (c *Collector) witness(e Entry, r *nodeRecord, clock schemas.ClockSign) Effects {
 	h := r.header()
 	fx := c.add(e, h, r)
@@ -270,13 +271,15 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob)
 	if job.Parts > 0 {
 		out = newOutput(c.cluster, c.partition, t, job, records, c.Sketch)
 	}
-	for _, col := range cols.sorted() {
-		col.gather(records, &c.room)
-		r := col.reduce(out.sketch, &c.all.room)
-		if !reported.has(col.name) {
-			c.all.join(col, &r)
+	for some := range slices.Chunk(cols.sorted(), gatherAtOnce) {
+		gather(some, records, &c.rooms)
+		for _, col := range some {
+			r := col.reduce(out.sketch, &c.all.room)
+			if !reported.has(col.name) {
+				c.all.join(col, &r)
+			}
+			out.add(col, &r)
 		}
-		out.add(col, &r)
 	}
 	c.all.joinNodes(records, reported)
 	if job.Parts == 0 {

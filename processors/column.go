@@ -12,7 +12,7 @@ import (
 // metricID is what a metric is called.
 type metricID struct{ name, unit, scope string }
 
-// column is one metric of a job. Its values are gathered from the job's records when they are reduced, so that they are
+// column is one metric of a job. Its values are gathered from the job's records when they are reduced. So they are
 // copied once, and all metrics use the same memory.
 type column struct {
 	metricID
@@ -147,20 +147,30 @@ func addLayout(all *columns[column], l *schemas.Layout, k int32, reported report
 	return misfits
 }
 
-// gather takes the values of the column from the records of newColumns. They are in the memory of room until room is
-// used for another column.
-func (c *column) gather(records []*nodeRecord, room *column) {
-	c.values = room.values[:0]
-	c.nodes.means, c.nodes.numbers = room.nodes.means[:0], room.nodes.numbers[:0]
-	for _, r := range records {
-		if r.summary != nil || int(r.layout) >= len(c.at) || c.at[r.layout] < 0 {
-			continue
-		}
-		from := len(c.values)
-		c.values = r.batch.AppendValues(c.values, int(c.at[r.layout]))
-		c.note(r.batch.Node, r.number, c.values[from:])
+// gatherAtOnce is how many columns are gathered in one pass over the records. In these the values of one column are
+// far apart, so that a pass for each column would wait for memory. Those of 8 columns still fit into a cache.
+const gatherAtOnce = 8
+
+// gather takes the values of columns, at most gatherAtOnce, from the records of newColumns. They are in the memory of
+// rooms until these are used for other columns.
+func gather(columns []*column, records []*nodeRecord, rooms *[gatherAtOnce]column) {
+	for i, c := range columns {
+		room := &rooms[i]
+		c.values, c.nodes.means, c.nodes.numbers = room.values[:0], room.nodes.means[:0], room.nodes.numbers[:0]
 	}
-	room.values, room.nodes = c.values, c.nodes
+	for _, r := range records {
+		for _, c := range columns {
+			if r.summary != nil || int(r.layout) >= len(c.at) || c.at[r.layout] < 0 {
+				continue
+			}
+			from := len(c.values)
+			c.values = r.batch.AppendValues(c.values, int(c.at[r.layout]))
+			c.note(r.batch.Node, r.number, c.values[from:])
+		}
+	}
+	for i, c := range columns {
+		rooms[i].values, rooms[i].nodes = c.values, c.nodes
+	}
 }
 
 // note adds the mean of a node's values.
@@ -247,8 +257,8 @@ func certifiedOf(s *quantile.Summary) *schemas.Certified {
 	return &c
 }
 
-// partial is one collector's share of the column for merge: moments, which add up, and ranks of some values, which bound
-// the deciles of the whole. r has a certified summary unless it has no value.
+// partial is one collector's share of the column for merge. It has moments, which add up, and ranks of some values,
+// which bound the deciles of the whole. r has a certified summary unless it has no value.
 func (c *column) partial(r *reduction) schemas.JobPartialMetric {
 	return partialOf(&c.metricID, quantile.Moments{Count: r.Count, Mean: r.Mean, M2: r.M2}, r.Invalid+c.invalid,
 		&c.nodes, int32(len(c.nodes.means)), r.certified)

@@ -20,7 +20,8 @@ type output struct {
 
 // newOutput begins the output of a job from its records. A record that the node reduced is the whole of it. Otherwise
 // the columns of the records are still to be added. The certified summaries of a JobSummary have at most sketch bytes.
-func newOutput(cluster string, partition int32, t *schemas.Tick, job *schemas.TickJob, records []*nodeRecord, sketch int,
+func newOutput(cluster string, partition int32, t *schemas.Tick, job *schemas.TickJob,
+	records []*nodeRecord, sketch int,
 ) output {
 	if job.Parts > 1 {
 		return output{sketch: quantile.Large.Bytes, partial: &schemas.JobPartial{

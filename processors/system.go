@@ -18,8 +18,8 @@ type system struct {
 	room     quantile.Joiner // memory for summaries
 }
 
-// systemColumn is one metric of _system. Its values are those of small jobs. Shares and moments are those of large jobs,
-// and of NodeSummaries.
+// systemColumn is one metric of _system. Its values are those of small jobs. Shares and moments are those of large
+// jobs, and of NodeSummaries.
 type systemColumn struct {
 	metricID
 	invalid int64 // values that are not finite, or of another unit or scope than the others

@@ -16,8 +16,8 @@ func Recompress(shares []Summary, budget Budget) (Summary, bool) {
 	return new(Joiner).Recompress(shares, budget)
 }
 
-// Joiner is the memory that Certify and Recompress work in. Who calls them again and again keeps one: garbage would take
-// a third of the time. Only one goroutine may have it. The zero value is ready.
+// Joiner is the memory that Certify and Recompress work in. Who calls them again and again keeps one: garbage would
+// take a third of the time. Only one goroutine may have it. The zero value is ready.
 type Joiner struct {
 	shares  []share
 	points  []Knot
@@ -35,6 +35,7 @@ type Joiner struct {
 	order    []int
 	segments []segment
 	misses   []int64
+	marks    []uint64
 	chosen   []int
 }
 

@@ -27,7 +27,12 @@ func selectFrom(v []float64, ranks []int, base, depth int) {
 			return
 		}
 		depth--
-		p := pivot(v, ranks[len(ranks)/2]-base)
+		var p float64
+		if len(ranks) > 8 {
+			p = middle(v) // whatever it is, it is near to some rank
+		} else {
+			p = pivot(v, ranks[len(ranks)/2]-base)
+		}
 		less := partitionLess(v, p)
 		end := less // of the values equal to the pivot, which are in place
 		if less < n/16 {

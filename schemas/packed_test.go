@@ -48,8 +48,8 @@ func checkPacked(t *testing.T, r *BatchReader, b []byte) {
 	}
 }
 
-// TestPackedIsTheBatch: a reader that has read thousands of batches of many layouts reads each as Unmarshal does, also
-// cut ones, spoiled ones, other forms of the same, and other records.
+// TestPackedIsTheBatch: a reader that has read thousands of batches of many layouts reads each as Unmarshal does. So it
+// is with cut ones, spoiled ones, other forms of the same, and other records.
 func TestPackedIsTheBatch(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -31,19 +32,20 @@ var (
 type cluster struct {
 	dir       string
 	libs      string
+	jvm       []string // options
 	attr      *syscall.SysProcAttr
 	nodes     []node
 	processes []process // of each node, the last
 }
 
-// startCluster formats and starts count brokers on an empty directory and returns when all of them answer. When one
+// startCluster formats and starts brokers on an empty directory and returns when all of them answer. When one
 // does not, none is left running.
-func startCluster(ctx context.Context, dir, libs string, count int, attr *syscall.SysProcAttr) (*cluster, error) {
-	ports, err := freePorts(portsPerNode * count)
+func startCluster(ctx context.Context, dir, libs string, o options, attr *syscall.SysProcAttr) (*cluster, error) {
+	ports, err := freePorts(portsPerNode * o.brokers)
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{dir: dir, libs: libs, attr: attr, nodes: newNodes(dir, ports)}
+	c := &cluster{dir: dir, libs: libs, jvm: o.jvm(), attr: attr, nodes: newNodes(dir, ports)}
 	if err := c.writeFiles(); err != nil {
 		return nil, fmt.Errorf("writing the brokers' configuration: %w", err)
 	}
@@ -139,9 +141,8 @@ func (c *cluster) start(n node) (process, error) {
 		return process{}, fmt.Errorf("making a broker's log: %w", err)
 	}
 	defer log.Close()
-	// Little memory, and a compiler that is done early: what counts is the time to start.
-	cmd := exec.Command("java", "-Xms128m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-		"-Dlog4j2.configurationFile="+c.log4j(), "-cp", filepath.Join(c.libs, "*"), "kafka.Kafka", n.properties())
+	cmd := exec.Command("java", append(slices.Clone(c.jvm), "-Dlog4j2.configurationFile="+c.log4j(),
+		"-cp", filepath.Join(c.libs, "*"), "kafka.Kafka", n.properties())...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = n.dir, log, log, c.attr
 	if err := cmd.Start(); err != nil {
 		return process{}, fmt.Errorf("starting broker %d: %w", n.id, err)

@@ -45,7 +45,7 @@ func up(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		return fmt.Errorf("emptying the data directory: %w", err)
 	}
 	began := time.Now()
-	c, err := startCluster(ctx, data, libs, o.brokers, &syscall.SysProcAttr{Setsid: true})
+	c, err := startCluster(ctx, data, libs, o, &syscall.SysProcAttr{Setsid: true})
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) (status int, 
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
 	// A group of their own, so that Ctrl-C does not stop the brokers under the command.
-	c, err := startCluster(ctx, data, libs, o.brokers, &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL})
+	c, err := startCluster(ctx, data, libs, o, &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL})
 	if err != nil {
 		return exitFailed, err
 	}

@@ -24,18 +24,22 @@ func TestParse(t *testing.T) {
 		args string
 		want options
 	}{
-		"up":         {"up --dir /d", options{"up", 3, "/d", 0, nil}},
-		"one broker": {"up --dir /d/../e --brokers 1", options{"up", 1, "/e", 0, nil}},
-		"down":       {"down --dir=/d", options{"down", 1, "/d", 0, nil}},
+		"up":         {"up --dir /d", options{"up", 3, "/d", 0, false, nil}},
+		"one broker": {"up --dir /d/../e --brokers 1", options{"up", 1, "/e", 0, false, nil}},
+		"down":       {"down --dir=/d", options{"down", 1, "/d", 0, false, nil}},
 		"run": {"run --dir /d -- go test -v", options{
-			"run", 3, "/d", 5 * time.Second,
+			"run", 3, "/d", 5 * time.Second, false,
 			[]string{"go", "test", "-v"},
 		}},
 		"run without dash": {"run --dir /d true --brokers", options{
-			"run", 3, "/d", 5 * time.Second,
+			"run", 3, "/d", 5 * time.Second, false,
 			[]string{"true", "--brokers"},
 		}},
-		"never again": {"run --dir /d --restart-after 0 true", options{"run", 3, "/d", 0, []string{"true"}}},
+		"to measure": {"run --dir /d --measure true", options{
+			"run", 3, "/d", 5 * time.Second, true,
+			[]string{"true"},
+		}},
+		"never again": {"run --dir /d --restart-after 0 true", options{"run", 3, "/d", 0, false, []string{"true"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parse(strings.Fields(c.args))

@@ -3,8 +3,11 @@
 //
 //	kafka up   [--brokers 1|3] [--dir DIR]  start brokers and leave them running
 //	kafka down [--dir DIR]                  stop them
-//	kafka run  [--brokers 1|3] [--dir DIR] [--restart-after 5s] -- COMMAND ARGS...
+//	kafka run  [--brokers 1|3] [--dir DIR] [--restart-after 5s] [--measure] -- COMMAND ARGS...
 //	                                        run a command with brokers of its own
+//
+// Brokers have little memory and start soon, and their code is compiled in haste. With --measure they have the options
+// of Kafka's own script, for who measures what they use: give them minutes to become warm.
 //
 // DIR holds Kafka's jars (libs), and what up started: brokers has the addresses, environ what run tells its command,
 // pids the processes. Its data begin empty with each up. It removes no libs and no data but its own, which carry a
@@ -41,7 +44,7 @@ const (
 
 const usage = `usage: kafka up   [--brokers 1|3] [--dir DIR]
        kafka down [--dir DIR]
-       kafka run  [--brokers 1|3] [--dir DIR] [--restart-after 5s] -- COMMAND ARGS...
+       kafka run  [--brokers 1|3] [--dir DIR] [--restart-after 5s] [--measure] -- COMMAND ARGS...
 `
 
 // options are what the command line says.
@@ -50,6 +53,7 @@ type options struct {
 	brokers      int
 	dir          string        // absolute
 	restartAfter time.Duration // of run; 0: never
+	measure      bool          // of run
 	command      []string      // of run
 }
 
@@ -98,6 +102,17 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
+// jvm returns the options of a broker's Java.
+func (o *options) jvm() []string {
+	if o.measure {
+		return []string{
+			"-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
+			"-XX:+ExplicitGCInvokesConcurrent",
+		}
+	}
+	return []string{"-Xms128m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
+}
+
 func parse(args []string) (options, error) {
 	if len(args) == 0 {
 		return options{}, fmt.Errorf("%w: up, down or run?", errUsage)
@@ -108,6 +123,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.dir, "dir", "", "")
 	if o.verb == "run" {
 		flags.DurationVar(&o.restartAfter, "restart-after", 5*time.Second, "")
+		flags.BoolVar(&o.measure, "measure", false, "")
 	}
 	switch o.verb {
 	case "up", "run":

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/analysis/view"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/producers/source"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sizing"
+)
+
+// sizeKeys are the configuration keys that flags of weir size set.
+var sizeKeys = map[string]string{
+	"interval": "interval", "retention": "topics.counters_retention", "replication": "topics.replication",
+}
+
+// sizeFlags are the flags of weir size.
+type sizeFlags struct {
+	file    string
+	machine sizing.Machine
+	asJSON  bool
+}
+
+func newSize() *cobra.Command {
+	var f sizeFlags
+	c := &cobra.Command{
+		Use:   "size",
+		Short: "Compute how many brokers, partitions, cores, bytes and disks a machine needs",
+		Long: `Computes how many brokers, partitions, cores, bytes and disks a machine needs.
+
+Bytes come from records that it encodes, with names as long as those of "weir metrics". Compression is not counted.
+Processor time comes from a model that "make bench-growth" fitted to measurements. All else are rules of thumb. Each is
+shown with its name, so that you can compute with your own.
+
+Every metric has a value for each logical CPU, and every job has its nodes alone. Metrics of nodes, sockets and GPUs
+need less. With a configuration its interval, replication, retention and limits count. It asks no broker.`,
+		Example: `  weir size --nodes 9288 --cores 16 --metrics 37 --jobs 185    # SuperMUC
+  weir size --nodes 9408 --cores 64                            # Frontier
+  weir size --nodes 78125 --cores 128 --interval 30s           # ten million cores
+  weir size --nodes 9408 --cores 64 --config weir.yaml --json | jq .needs.brokers`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.file, "config", "", "take interval, replication, retention and limits from configuration `FILE`")
+	offerFiles(c, "config", yamlFiles...)
+	flags.IntVar(&f.machine.Nodes, "nodes", 0, "compute nodes: `N`")
+	flags.IntVar(&f.machine.Cores, "cores", 0, "logical CPUs of a node: `N`")
+	flags.IntVar(&f.machine.Metrics, "metrics", 37, "metrics that have a value for each logical CPU: `N`")
+	flags.IntVar(&f.machine.Jobs, "jobs", 0, fmt.Sprintf("jobs that run at a time: `N`; 0: one for %d nodes",
+		sizing.NodesOfAJob))
+	d := config.Default()
+	flags.Duration("interval", d.Interval, "`DURATION` of an interval")
+	flags.Duration("retention", d.Topics.CountersRetention, "how long counters are kept: `DURATION`")
+	flags.Int("replication", d.Topics.Replication, "copies of each record: `N`")
+	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object: needs and rules")
+	return c
+}
+
+func (f *sizeFlags) run(c *cobra.Command) error {
+	for _, name := range []string{"nodes", "cores"} {
+		if !c.Flags().Changed(name) {
+			return usageError{fmt.Errorf("--%s is needed, as in: weir size --nodes 9408 --cores 64", name)}
+		}
+	}
+	if c.Flags().Changed("jobs") && f.machine.Jobs < 1 {
+		return usageError{fmt.Errorf("--jobs %d: at least 1", f.machine.Jobs)}
+	}
+	src := config.Source{
+		File: f.file, Environ: os.Environ(), Flags: c.Flags(), Keys: sizeKeys, Defaults: config.Default(),
+	}
+	cfg, err := config.Load(src)
+	if err != nil {
+		return usageError{err}
+	}
+	growth, err := sizing.Measured()
+	if err != nil {
+		return err
+	}
+	f.machine.Names = catalogueNames()
+	needs, err := sizing.Size(f.machine, cfg, growth)
+	if errors.Is(err, sizing.ErrMachine) {
+		return usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	rules := sizing.Rules(growth)
+	if f.asJSON {
+		return printJSON(c.OutOrStdout(), []sized{{needs, rules}})
+	}
+	return printSize(c.OutOrStdout(), needs, rules, cfg)
+}
+
+// sized is what --json prints.
+type sized struct {
+	Needs sizing.Needs  `json:"needs"`
+	Rules []sizing.Rule `json:"rules"`
+}
+
+// catalogueNames are the core-scoped metrics that the agent ships.
+func catalogueNames() (names []sizing.Metric) {
+	for _, m := range source.Catalogue(config.Agent{}) {
+		if m.Scope == schemas.ScopeCore {
+			names = append(names, sizing.Metric{Name: m.Name, Unit: m.Unit})
+		}
+	}
+	return names
+}
+
+func printSize(w io.Writer, n sizing.Needs, rules []sizing.Rule, cfg config.Config) error {
+	say(w, "%s nodes with %s logical CPUs, %s metrics, %s jobs, an interval of %s: %s values a second",
+		view.Count(int64(n.Nodes)), view.Count(int64(n.Cores)), view.Count(int64(n.Metrics)), view.Count(int64(n.Jobs)),
+		cfg.Interval, si(n.ValuesPerS, ""))
+	for _, section := range []func(*table, sizing.Needs, config.Config){showServices, showBytes, showArchive} {
+		t := newTable(0)
+		section(t, n, cfg)
+		say(w, "")
+		if err := t.print(w); err != nil {
+			return err
+		}
+	}
+	say(w, "\nRules of thumb, and what was measured:")
+	t := newTable(0)
+	for _, r := range rules {
+		t.line("  %s\t%s\t%s", r.Name, si(r.Value, r.Unit), r.Why)
+	}
+	return t.print(w)
+}
+
+func showServices(t *table, n sizing.Needs, cfg config.Config) {
+	t.line("brokers\t%d\tby %s; %d copies of each record", n.Brokers, n.BrokersBy, cfg.Topics.Replication)
+	t.line("partitions of counters\t%d\tby %s; collectors in the configuration, cannot be changed later", n.Partitions,
+		n.PartitionsBy)
+	t.line("partitions of routes\t%d\tpartitions.routes: a thirtieth of the nodes", max(1, min(10_000, n.Nodes/30)))
+	t.line("collect, cores\t%d\tan interval takes %s of folding; and as much for Kafka's client", n.CollectCores,
+		si(n.CPUSeconds, "s"))
+	t.line("collect, processes\t%d\tweir collect, on at least two hosts", n.CollectProcesses)
+	t.line("collect, memory\t%s\tof all processes together, while intervals close", si(float64(n.MemoryBytes), "B"))
+	t.line("collect, memory at worst\t%s\twhile no balancer runs: %d intervals are kept",
+		si(float64(n.MemoryOutageBytes), "B"), config.Outage+1)
+	t.line("merge, sink, balance\t2 each\tone works, and one stands by")
+}
+
+func showBytes(t *table, n sizing.Needs, cfg config.Config) {
+	t.line("a record\t%s\tof a node in an interval", si(float64(n.RecordBytes), "B"))
+	t.line("agents to brokers\t%s\ton average; of a node %s", si(n.InBytesPerS, "B/s"),
+		si(n.InBytesPerS/float64(n.Nodes), "B/s"))
+	t.line("the same, at most\t%s\tall agents send in half of grace (%s); a longer one lowers it",
+		si(n.BurstBytesPerS, "B/s"), cfg.Grace)
+	t.line("among brokers\t%s\tthe other copies", si(n.ReplicaBytesPerS, "B/s"))
+	t.line("brokers to collect\t%s\ton average", si(n.CollectBytesPerS, "B/s"))
+	t.line("brokers to samples\t%s\twhere weir samples runs, or another reader of all values",
+		si(n.SamplesBytesPerS, "B/s"))
+	t.line("summaries\t%s\tfrom collect and merge, and again to each reader", si(n.SummaryBytesPerS, "B/s"))
+	t.line("disk: counters\t%s\tfor %s, all copies", si(n.CountersBytes, "B"), short(cfg.Topics.CountersRetention))
+	t.line("disk: partials\t%s\tfor %s, all copies", si(n.PartialsBytes, "B"), short(cfg.Topics.CountersRetention))
+	t.line("disk: job-summary\t%s\tfor %s, all copies", si(n.SummaryTopic, "B"), short(cfg.Topics.SummaryRetention))
+	t.line("disk of each broker\t%s\tall of that, with room to spare", si(n.BrokerDiskBytes, "B"))
+}
+
+func showArchive(t *table, n sizing.Needs, cfg config.Config) {
+	t.line("archive\t%s\ta day", si(n.ArchiveDayBytes, "B"))
+	t.line("\t%s\ta week; all values, 8 bytes each: %s", si(n.ArchiveWeekBytes, "B"), si(n.ValuesWeekBytes, "B"))
+	t.line("reduction\t%s\tPerSyst's paper has more than 91 %%", view.Percent(n.Reduction, true))
+	if cfg.Collect.Sketch > 0 {
+		t.line("\t%s\twithout certified summaries (collect.sketch: 0)", view.Percent(n.ReductionBare, true))
+	}
+}
+
+// si writes a number with three digits, a prefix and a unit.
+func si(v float64, unit string) string {
+	if v > 0 && v < 1 && unit == "s" {
+		number, prefix := view.SI(v * 1e9)
+		if prefix == "" {
+			return number + " ns"
+		}
+		return number + " " + map[string]string{"k": "µ", "M": "m"}[prefix] + unit
+	}
+	number, prefix := view.SI(v)
+	if prefix+unit == "" {
+		return number
+	}
+	if prefix == "" || len(unit) < 4 {
+		return number + " " + prefix + unit
+	}
+	return number + prefix + " " + unit
+}
+
+// short writes a duration without zeros at its end.
+func short(d time.Duration) string {
+	if d%time.Hour == 0 {
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return d.String()
+}
