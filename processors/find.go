@@ -37,7 +37,7 @@ func Find(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Met
 	turn := make(chan struct{}, 1) // of a partition to read its states: the memory of one start is enough
 	sized := func(topic string) size { return size{topic, cfg.Partitions.JobSummary, "partitions.job_summary"} }
 	return own(ctx, cfg, log, metrics, stage{
-		name: "find", input: input, progress: progress, repeats: true,
+		name: "find", input: input, progress: progress, repeats: true, hold: findHold,
 		sizes: []size{sized(input), sized(progress), sized(cfg.Prefix + schemas.TopicFindState)},
 		newFold: func(ctx context.Context, l *loop, adm *kadm.Client, p *schemas.Progress) (Fold, error) {
 			topic := cfg.Prefix + schemas.TopicJobs
@@ -79,6 +79,10 @@ func Find(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Met
 		},
 	})
 }
+
+// findHold is the hold of find. The collectors commit the summaries of an interval one after the other. Whoever reads
+// findings may have them this much later.
+const findHold = 500 * time.Millisecond
 
 // askID returns the id of a topic.
 func askID(ctx context.Context, adm *kadm.Client, topic string) (string, error) {

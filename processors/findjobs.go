@@ -105,7 +105,7 @@ func (k *knownJobs) read(
 	}
 	cl, err := kgo.NewClient(append(opts, kgo.WithHooks(brokers),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), // markers take offsets
-		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxWait(500*time.Millisecond),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxWait(fetchWait),
 	)...)
 	if err != nil {
 		return fmt.Errorf("making a Kafka client: %w", err)

@@ -122,9 +122,14 @@ func (l *loop) consume(ctx context.Context, a *account, consumer *kgo.Client, pr
 	if l.stage.learn != nil {
 		wait = learnEvery
 	}
+	var news time.Time // when the first output came that is not committed; zero: there is none
 	var trouble reading
 	for ctx.Err() == nil {
-		poll, cancel := context.WithTimeout(ctx, wait)
+		patience := wait
+		if !news.IsZero() {
+			patience = min(wait, max(0, time.Until(news.Add(l.stage.hold))))
+		}
+		poll, cancel := context.WithTimeout(ctx, patience)
 		fetches := consumer.PollRecords(poll, 10_000)
 		cancel()
 		if err := l.checkFetches(ctx, fetches, &trouble); err != nil {
@@ -140,15 +145,26 @@ func (l *loop) consume(ctx context.Context, a *account, consumer *kgo.Client, pr
 		l.others.tell(l, a)
 		l.wrongClocks.tell(l, &a.clocks)
 		quiet := a.position > a.from && time.Since(committed) >= config.QuietCommit
-		if !a.hasNews() && !quiet {
+		if a.hasNews() && news.IsZero() {
+			news = time.Now()
+		}
+		if !l.due(a, news) && !quiet {
+			if news.IsZero() && fetches.NumRecords() > 0 {
+				kafka.Pause(ctx, l.stage.pause)
+			}
 			continue
 		}
 		if err := l.commit(ctx, a, producer); err != nil {
 			return err
 		}
-		committed = time.Now()
+		committed, news = time.Now(), time.Time{}
 	}
 	return nil
+}
+
+// due reports whether there are outputs to commit, which came at news or later.
+func (l *loop) due(a *account, news time.Time) bool {
+	return a.hasNews() && (time.Since(news) >= l.stage.hold || len(a.outputs) >= l.stage.mostOutputs())
 }
 
 // foldAll folds the records of a poll. It commits in between after many outputs, since one Tick may yield more than a

@@ -26,6 +26,11 @@ type stage struct {
 	// repeats: every record of the input is an output of another stage, which reported what it rejected. So rejects are
 	// logged, and not written.
 	repeats bool
+	// pause is how long the loop waits between two polls while records come that yield no output. Each batch would be
+	// answered by a fetch of its own otherwise, which costs brokers more than the batch.
+	pause time.Duration
+	// hold is how long outputs wait for more, so that one transaction has them all.
+	hold time.Duration
 }
 
 // mostOutputs is how many outputs make the loop commit before it folds the rest of a poll.
@@ -73,8 +78,13 @@ func Collect(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *
 			fold.Sketch = cfg.Collect.Sketch
 			return fold, nil
 		},
+		pause: collectPause,
 	})
 }
+
+// collectPause is the pause of collect. Nodes send within the first half of grace, and a Tick follows at its end. So
+// the poll that waits for a Tick has begun by then, and the pause delays a summary only where nodes are late.
+const collectPause = 20 * time.Millisecond
 
 // Merge folds the partitions of partials that its group gives it, as Collect does those of counters.
 func Merge(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
