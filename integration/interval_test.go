@@ -164,7 +164,7 @@ func measureInterval(t *testing.T, load producers.Load, simple bool) *measuremen
 	half()
 	var profile bytes.Buffer
 	from, before, nodesBefore, brokersBefore := time.Now(), cpuTime(), nodes.cpu(), s.brokersCPU()
-	threadsBefore, requestsBefore := s.brokersThreads(), requests.copy()
+	threadsBefore, requestsBefore := brokersThreads(), requests.copy()
 	if err := pprof.StartCPUProfile(&profile); err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func measureInterval(t *testing.T, load producers.Load, simple bool) *measuremen
 		m.Requests[key] = float64(n-requestsBefore[key]) / float64(*intervalRuns)
 	}
 	m.Threads = map[string]float64{}
-	for name, after := range s.brokersThreads() {
+	for name, after := range brokersThreads() {
 		if ms := (after - threadsBefore[name]).Seconds() * 1000 / float64(*intervalRuns); ms >= 1 {
 			m.Threads[name] = ms
 		}
@@ -222,21 +222,30 @@ func (p *process) cpu() time.Duration {
 }
 
 // cpuOf is what a process used so far, by its id.
-func cpuOf(t *testing.T, pid string) (sum time.Duration) {
+func cpuOf(t *testing.T, pid string) time.Duration {
 	t.Helper()
-	stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	used, err := statTime(filepath.Join("/proc", pid, "stat"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	return used
+}
+
+// statTime is what a process or a thread used so far, by its file of the kernel.
+func statTime(file string) (sum time.Duration, err error) {
+	stat, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
 	}
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	for _, ticks := range fields[11:13] {
 		n, err := strconv.ParseInt(ticks, 10, 64)
 		if err != nil {
-			t.Fatal(err)
+			return 0, err
 		}
 		sum += time.Duration(n) * 10 * time.Millisecond
 	}
-	return sum
+	return sum, nil
 }
 
 // labelled runs a function, and all goroutines that it starts, under a label of the CPU profile.
@@ -433,15 +442,23 @@ func cpuTime() time.Duration {
 
 // brokersCPU is what the brokers of bin/kafka used so far.
 func (s *system) brokersCPU() (sum time.Duration) {
-	text, err := os.ReadFile(filepath.Join(os.Getenv("KAFKA_DIR"), "pids"))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		pid, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+	for _, pid := range brokersPids() {
 		sum += cpuOf(s.t, pid)
 	}
 	return sum
+}
+
+// brokersPids are the processes of bin/kafka; none on the embedded broker.
+func brokersPids() (pids []string) {
+	text, err := os.ReadFile(filepath.Join(os.Getenv("KAFKA_DIR"), "pids"))
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(text)) {
+		pid, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		pids = append(pids, pid)
+	}
+	return pids
 }
 
 func brokersName() string {
@@ -588,28 +605,21 @@ func (m *measurement) append(t *testing.T, file string) {
 	}
 }
 
-// brokersThreads logs what the threads of the brokers used by group, for whoever asks why they work so hard.
-func (s *system) brokersThreads() map[string]time.Duration {
+// brokersThreads is what the threads of the brokers used so far, by group, for whoever asks why they work so hard.
+func brokersThreads() map[string]time.Duration {
 	used := map[string]time.Duration{}
-	text, _ := os.ReadFile(filepath.Join(os.Getenv("KAFKA_DIR"), "pids"))
-	for line := range strings.Lines(string(text)) {
-		pid, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+	for _, pid := range brokersPids() {
 		tasks, _ := filepath.Glob(filepath.Join("/proc", pid, "task", "*"))
 		for _, task := range tasks {
 			name, err := os.ReadFile(filepath.Join(task, "comm"))
 			if err != nil {
-				continue
+				continue // it has ended
 			}
-			stat, err := os.ReadFile(filepath.Join(task, "stat"))
+			took, err := statTime(filepath.Join(task, "stat"))
 			if err != nil {
 				continue
 			}
-			fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-			group := threadNumber.ReplaceAllString(strings.TrimSpace(string(name)), "")
-			for _, ticks := range fields[11:13] {
-				n, _ := strconv.ParseInt(ticks, 10, 64)
-				used[group] += time.Duration(n) * 10 * time.Millisecond
-			}
+			used[threadNumber.ReplaceAllString(strings.TrimSpace(string(name)), "")] += took
 		}
 	}
 	return used

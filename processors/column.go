@@ -260,8 +260,7 @@ func certifiedOf(s *quantile.Summary) *schemas.Certified {
 // partial is one collector's share of the column for merge. It has moments, which add up, and ranks of some values,
 // which bound the deciles of the whole. r has a certified summary unless it has no value.
 func (c *column) partial(r *reduction) schemas.JobPartialMetric {
-	return partialOf(&c.metricID, quantile.Moments{Count: r.Count, Mean: r.Mean, M2: r.M2}, r.Invalid+c.invalid,
-		&c.nodes, int32(len(c.nodes.means)), r.certified)
+	return partialOf(&c.metricID, r.Moments(), r.Invalid+c.invalid, &c.nodes, int32(len(c.nodes.means)), r.certified)
 }
 
 // partialOf makes a share. nodes is how many nodes have a valid value: a node has a mean of each of its jobs.

@@ -69,7 +69,7 @@ func (s *system) join(c *column, r *reduction) {
 		return
 	}
 	if r.share != nil {
-		to.share(quantile.Moments{Count: r.Count, Mean: r.Mean, M2: r.M2}, *r.share)
+		to.share(r.Moments(), *r.share)
 	} else {
 		to.values = append(to.values, c.values[:r.Count]...)
 	}
@@ -185,7 +185,7 @@ func (s *system) partial(cluster string, partition, collectors int32, k *closing
 func (c *systemColumn) partial(room *quantile.Joiner) schemas.JobPartialMetric {
 	d, s := room.Certify(c.values, quantile.Quick)
 	if d.Count > 0 {
-		c.share(quantile.Moments{Count: d.Count, Mean: d.Mean, M2: d.M2}, s)
+		c.share(d.Moments(), s)
 	}
 	if len(c.shares) > 1 {
 		s, _ = room.Recompress(c.shares, quantile.Quick) // there are values, and not too many

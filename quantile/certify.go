@@ -41,7 +41,7 @@ func (j *Joiner) Certify(values []float64, budget Budget) (Distribution, Summary
 	}
 	ranks := j.gridRanks(n, budget.Ranks)
 	if n < 16*len(ranks) { // nearly all values would be sorted all the same
-		sortValues(valid, 2*bits.Len(uint(n)))
+		sortValues(valid, depthOf(valid))
 	} else {
 		selectRanks(valid, ranks)
 	}

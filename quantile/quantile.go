@@ -25,6 +25,9 @@ type Distribution struct {
 	Deciles [N]float64 // type 4
 }
 
+// Moments are those of the valid values.
+func (d Distribution) Moments() Moments { return Moments{d.Count, d.Mean, d.M2} }
+
 // Stddev is the standard deviation, divided by n.
 func (d Distribution) Stddev() float64 { return Stddev(d.M2, d.Count) }
 

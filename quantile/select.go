@@ -11,7 +11,10 @@ import (
 // It is a quickselect for many ranks at once (Chambers 1971), without a branch that depends on a value. Mispredicted
 // branches are nearly all of the cost of a textbook quickselect. BenchmarkSelect shows the ratio to slices.Sort. If the
 // compiler turns a partition back into a branch, it falls from 15 times to 5.
-func selectRanks(v []float64, ranks []int) { selectFrom(v, ranks, 0, 2*bits.Len(uint(len(v)))) }
+func selectRanks(v []float64, ranks []int) { selectFrom(v, ranks, 0, depthOf(v)) }
+
+// depthOf is how many partitions may follow each other in a column.
+func depthOf(v []float64) int { return 2 * bits.Len(uint(len(v))) }
 
 // selectFrom is selectRanks where v starts at rank base. Depth is how many more partitions may follow. After that the
 // pivots count as bad, which takes a column made for that purpose, and a sort takes over.
@@ -33,16 +36,22 @@ func selectFrom(v []float64, ranks []int, base, depth int) {
 		} else {
 			p = pivot(v, ranks[len(ranks)/2]-base)
 		}
-		less := partitionLess(v, p)
-		end := less // of the values equal to the pivot, which are in place
-		if less < n/16 {
-			end += partitionUpTo(v[less:], p) // likely a run of ties; also why every round makes progress
-		}
+		less, end := partition(v, p)
 		left, _ := slices.BinarySearch(ranks, base+less)
 		right, _ := slices.BinarySearch(ranks, base+end)
 		selectFrom(v[:less], ranks[:left], base, depth)
 		v, ranks, base = v[end:], ranks[right:], base+end
 	}
+}
+
+// partition brings the values below a pivot to the front, less of them. Up to end follow values equal to it, in place.
+func partition(v []float64, p float64) (less, end int) {
+	less = partitionLess(v, p)
+	end = less
+	if less < len(v)/16 {
+		end += partitionUpTo(v[less:], p) // likely a run of ties; also why every round makes progress
+	}
+	return less, end
 }
 
 // sortValues is selectRanks of all ranks.
@@ -53,12 +62,7 @@ func sortValues(v []float64, depth int) {
 			return
 		}
 		depth--
-		p := middle(v)
-		less := partitionLess(v, p)
-		end := less
-		if less < len(v)/16 {
-			end += partitionUpTo(v[less:], p)
-		}
+		less, end := partition(v, middle(v))
 		sortValues(v[:less], depth)
 		v = v[end:]
 	}

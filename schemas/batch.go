@@ -133,10 +133,15 @@ func (r *batchReader) doubles() []float64 {
 	at := len(r.into.values)
 	r.into.values = r.into.values[:at+n]
 	values := r.into.values[at : at+n : at+n]
+	readDoubles(values, raw)
+	return values
+}
+
+// readDoubles fills values from their bytes.
+func readDoubles(values []float64, raw []byte) {
 	for i := range values {
 		values[i] = math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
 	}
-	return values
 }
 
 // record reads all fields, in the order of the schema. With nil it only counts.

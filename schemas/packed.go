@@ -2,7 +2,6 @@ package schemas
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -24,9 +23,7 @@ func (p *PackedBatch) AppendValues(to []float64, metric int) []float64 {
 	m := &p.Layout.Metrics[metric]
 	raw, n := p.metrics[m.at:m.at+8*m.Values], len(to)
 	to = slices.Grow(to, m.Values)[:n+m.Values]
-	for i := range to[n:] {
-		to[n+i] = math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
-	}
+	readDoubles(to[n:], raw)
 	return to
 }
 
@@ -186,11 +183,7 @@ func (r *BatchReader) layout(metrics []byte, cpus int) *Layout {
 	if l == nil {
 		return nil
 	}
-	if len(r.layouts) < maxLayouts {
-		r.layouts = append(r.layouts, nil)
-	}
-	copy(r.layouts[1:], r.layouts)
-	r.layouts[0] = l
+	r.layouts = slices.Insert(r.layouts[:min(len(r.layouts), maxLayouts-1)], 0, l)
 	return l
 }
 
