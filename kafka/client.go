@@ -47,6 +47,7 @@ func ClientOpts(ctx context.Context, c config.Config) ([]kgo.Opt, error) {
 		// the 1,000 slots that a broker keeps. At its end the client waits for a last answer, ten seconds where the
 		// broker hangs.
 		kgo.DisableFetchSessions(),
+		kgo.WithHooks(fromConfluent{publicTopics(c.Prefix)}),
 	}
 	if c.Kafka.TLS.Enabled {
 		if _, err := tlsConfig(c.Kafka.TLS); err != nil { // now, not at the first dial

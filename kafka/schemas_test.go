@@ -41,7 +41,7 @@ func TestSchemasOfANewTopic(t *testing.T) {
 		return response, nil, true
 	})
 	cl := kafkatest.Client(t, cluster.ListenAddrs())
-	if err := CreateTopics(t.Context(), cl, Topics(cfg)); err != nil {
+	if err := CreateTopics(t.Context(), cl, Topics(cfg), nil); err != nil {
 		t.Fatal(err)
 	}
 	reader := kafkatest.Client(t, cluster.ListenAddrs(), kgo.ConsumeTopics(cfg.Prefix+schemas.TopicSchemas))

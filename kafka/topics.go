@@ -32,8 +32,9 @@ func Topics(cfg config.Config) []schemas.Topic {
 }
 
 // CreateTopics makes the topics that are missing, and gives the others the settings of the table. It writes every
-// schema to the topic of schemas. It cannot change a number of partitions: CheckTopics reports where that differs.
-func CreateTopics(ctx context.Context, cl *kgo.Client, topics []schemas.Topic) error {
+// schema to the topic of schemas, with the registry's id where ids has it by the record's key. It cannot change a
+// number of partitions: CheckTopics reports where that differs.
+func CreateTopics(ctx context.Context, cl *kgo.Client, topics []schemas.Topic, ids map[string]uint32) error {
 	adm := kadm.NewClient(cl)
 	for _, t := range topics {
 		config := make(map[string]*string, len(t.Config))
@@ -52,7 +53,7 @@ func CreateTopics(ctx context.Context, cl *kgo.Client, topics []schemas.Topic) e
 			return fmt.Errorf("creating topic %s: %w", t.Name, err)
 		}
 	}
-	return publishSchemas(ctx, cl, topics)
+	return publishSchemas(ctx, cl, topics, ids)
 }
 
 // alterTopic sets our settings, and leaves all others as an administrator has them.
@@ -79,7 +80,7 @@ const newTopicTries = 15
 
 // publishSchemas writes every schema under its fingerprint, for readers outside weir. The topic is compacted, so a
 // further run adds nothing for good.
-func publishSchemas(ctx context.Context, cl *kgo.Client, topics []schemas.Topic) error {
+func publishSchemas(ctx context.Context, cl *kgo.Client, topics []schemas.Topic, ids map[string]uint32) error {
 	i := slices.IndexFunc(topics, func(t schemas.Topic) bool { return strings.HasSuffix(t.Name, schemas.TopicSchemas) })
 	if i < 0 {
 		return nil
@@ -88,7 +89,11 @@ func publishSchemas(ctx context.Context, cl *kgo.Client, topics []schemas.Topic)
 	write := func() error {
 		var records []*kgo.Record
 		for _, s := range schemas.All() {
-			records = append(records, &kgo.Record{Topic: topic, Key: []byte(s.Fingerprint), Value: []byte(s.Text)})
+			r := &kgo.Record{Topic: topic, Key: []byte(s.Key()), Value: []byte(s.Text)}
+			if id := ids[s.Key()]; id != 0 {
+				r.Headers = []kgo.RecordHeader{{Key: idHeader, Value: strconv.AppendUint(nil, uint64(id), 10)}}
+			}
+			records = append(records, r)
 		}
 		return cl.ProduceSync(ctx, records...).FirstErr()
 	}

@@ -29,9 +29,19 @@ type Producer struct {
 // NewProducer returns a producer whose Commit takes patience at most. The broker's timeout of a transaction is twice as
 // long, so that both outlast the failover of a broker. A dead owner's transaction ends earlier, when its successor
 // fences it. ctx must outlive the transaction in hand, and end before Close.
+//
+// With topics.wire confluent, its records of public topics get that form. The configuration is then that of
+// WithRegistryIDs.
 func NewProducer(
 	ctx context.Context, cfg config.Config, id string, patience time.Duration, opts ...kgo.Opt,
 ) (*Producer, error) {
+	if cfg.Topics.Wire == config.WireConfluent {
+		hook, err := newToConfluent(cfg)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, kgo.WithHooks(hook))
+	}
 	cl, err := newClient(ctx, cfg, append(opts, kgo.TransactionalID(id), kgo.TransactionTimeout(2*patience))...)
 	if err != nil {
 		return nil, err

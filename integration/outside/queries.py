@@ -653,10 +653,34 @@ def empty(views):
         differ("job_summaries does not find a job that is not in jobs")
 
 
+def dashboard(path, archive):
+    """The panels of a dashboard of Grafana have rows. Variables become SQL strings, and the macros of the plugin do too."""
+    plain = tempfile.mkdtemp() + "/archive's"  # no name of the test that a glob would take for a pattern
+    os.symlink(archive, plain)
+    filled = {"archive": plain, "job": "4711", "metric": "cpu_user"}
+    filled = {f"${{{name}:sqlstring}}": "'" + value.replace("'", "''") + "'" for name, value in filled.items()}
+    filled |= {"$__timeFrom()": "'2026-01-04T00:00:00Z'", "$__timeTo()": "'2026-01-06T00:00:00Z'"}
+    with open(path) as file:
+        panels = [p for p in json.load(file)["panels"] if p["type"] != "row"]
+    for panel in panels:
+        for target in panel["targets"]:
+            query = target["rawSql"]
+            for name, value in filled.items():
+                query = query.replace(name, value)
+            if "$" in query:
+                differ(path, panel["title"], "has a variable that is not quoted:", query)
+                continue
+            rows = duckdb.sql(query)
+            if not rows.fetchall() or (panel["type"] == "timeseries") != (rows.columns[0] == "time"):
+                differ(path, panel["title"], "has no rows, or no time:", rows.columns)
+
+
 def main():
     command, args = sys.argv[1], sys.argv[2:]
     if command == "empty":
         empty(*args)
+    elif command == "dashboard":
+        dashboard(*args)
     else:
         truth = Truth(args.pop())
         {"tables": tables, "page": page, "report": report, "files": files}[command](*args, truth)

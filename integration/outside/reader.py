@@ -100,9 +100,12 @@ def schemas(directory):
     return table
 
 
-def decode(table, value):
-    """Single-object encoding: two marker bytes, the fingerprint in little-endian order, the body. Anybody may have written
-    it, so it may be anything."""
+def decode(table, message):
+    """Single-object encoding: two marker bytes, the fingerprint in little-endian order, the body. In the Confluent form the
+    fingerprint is in a header, and five bytes are before the body. Anybody may have written it, so it may be anything."""
+    value, fingerprints = message.value(), [v for k, v in message.headers() or [] if k == "weir-schema"]
+    if value[:1] == b"\0" and len(value) >= 5 and fingerprints:
+        value = b"\xc3\x01" + fingerprints[0] + value[5:]
     if value[:2] != b"\xc3\x01" or value[2:10] not in table:
         return None, None
     name, schema = table[value[2:10]]
@@ -153,7 +156,7 @@ def folded(records, begins, table, cluster, met):
     windows, machine, complete = {}, collections.defaultdict(dict), 0
     closed, held = collections.defaultdict(lambda: -1), collections.defaultdict(dict)
     for m in records:
-        name, r = decode(table, m.value())
+        name, r = decode(table, m)
         p = m.partition()
         if name in ("CounterBatch", "NodeSummary") and r["cluster"] == cluster:
             start = milliseconds(r["interval_start"])
@@ -461,7 +464,7 @@ def compare(args, differences):
     messages, begins = read(client, prefix + "job-summary")
     summaries = []
     for m in messages:
-        name, s = decode(table, m.value())
+        name, s = decode(table, m)
         summaries.append((m, s if name == "JobSummary" and s["cluster"] == cluster else None))
     settled = lambda start: complete <= start < before
     kept = {w: taken for w, taken in windows.items() if settled(w[2])}
