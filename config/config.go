@@ -25,6 +25,7 @@ type Config struct {
 	Partitions Partitions    `mapstructure:"partitions"`
 	Topics     Topics        `mapstructure:"topics"`
 	Kafka      Kafka         `mapstructure:"kafka"`
+	Registry   Registry      `mapstructure:"registry"`
 	Agent      Agent         `mapstructure:"agent"`
 	Balance    Balance       `mapstructure:"balance"`
 	Collect    Collect       `mapstructure:"collect"`
@@ -61,6 +62,10 @@ type Topics struct {
 	CountersRetention time.Duration `mapstructure:"counters_retention"`
 	SummaryRetention  time.Duration `mapstructure:"summary_retention"`
 	SegmentBytes      int64         `mapstructure:"segment_bytes"` // 0: the broker's own
+	Wire              string        `mapstructure:"wire"`          // the form of values of the public topics
+	// RegistryIDs are the registry's ids of the shipped schemas, by the key of their record in topic schemas. They are
+	// in no file: package kafka reads them from that topic.
+	RegistryIDs map[string]uint32 `mapstructure:"-"`
 }
 
 // Triggered reports whether agents sample at the balancer's triggers, not by their clocks.
@@ -146,8 +151,11 @@ func Default() Config {
 		Cluster: "cluster", Prefix: "weir.", Interval: 10 * time.Second, BackoffCap: 5 * time.Second, Collectors: 64,
 		LogLevel: "info", LogFormat: "text",
 		Partitions: Partitions{Routes: 16, JobSummary: 8, Partials: 1},
-		Topics:     Topics{Replication: 3, CountersRetention: 24 * time.Hour, SummaryRetention: 3 * 24 * time.Hour},
-		Kafka:      Kafka{ClientID: "weir", DialTimeout: 2 * time.Second},
+		Topics: Topics{
+			Replication: 3, CountersRetention: 24 * time.Hour, SummaryRetention: 3 * 24 * time.Hour,
+			Wire: WireSingleObject,
+		},
+		Kafka: Kafka{ClientID: "weir", DialTimeout: 2 * time.Second},
 		Agent: Agent{
 			ProcPath: "/proc", SysPath: "/sys", Perf: true, Sampling: "clock",
 			Topology: AgentTopology{Listen: ":7118", PacketsPerSecond: 10_000, Share: .1},

@@ -206,6 +206,21 @@ func TestValidate(t *testing.T) {
 		"no password": {
 			func(c *Config) { c.Kafka.SASL.Mechanism = ScramSHA512 }, errTogether, "kafka.sasl.mechanism",
 		},
+		"wire":                    {func(c *Config) { c.Topics.Wire = "avro" }, errChoice, "topics.wire"},
+		"registry without scheme": {func(c *Config) { c.Registry.URL = "host:8081" }, errChoice, "registry.url"},
+		"registry without host":   {func(c *Config) { c.Registry.URL = "http://" }, errChoice, "registry.url"},
+		"registry's login in it": {
+			func(c *Config) { c.Registry.URL = "https://a:b@host" }, errChoice, "registry.url",
+		},
+		"registry's query":    {func(c *Config) { c.Registry.URL = "http://host/?a" }, errChoice, "registry.url"},
+		"registry's CA alone": {func(c *Config) { c.Registry.CAFile = "ca" }, errTogether, "registry.url"},
+		"registry's user alone": {
+			func(c *Config) { c.Registry = Registry{URL: "https://host", User: "a"} }, errTogether, "registry.user",
+		},
+		"registry's password in the open": {
+			func(c *Config) { c.Registry = Registry{URL: "http://host", User: "a", PasswordFile: "p"} },
+			errTogether, "registry.user",
+		},
 		"key alone":  {func(c *Config) { c.Kafka.TLS.KeyFile = "k" }, errTogether, "kafka.tls.cert_file"},
 		"no archive": {func(c *Config) { c.Sink.Dir = "" }, errTogether, "sink.dir"},
 	}
@@ -222,6 +237,10 @@ func TestValidate(t *testing.T) {
 	one.Balance.LMax = 1
 	if err := one.Validate(); err != nil {
 		t.Errorf("one node a collector: %v", err)
+	}
+	one.Registry = Registry{URL: "https://host:8081/apis/ccompat/v7", User: "a", PasswordFile: "p", CAFile: "c"}
+	if err := one.Validate(); err != nil {
+		t.Errorf("a registry: %v", err)
 	}
 	// One mistake is said once, and with what may be: 0 too.
 	one.Balance.LMax, one.Balance.LDist = -1, 5

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,8 +28,23 @@ var (
 	errSilent = fmt.Errorf("nothing came in %v: name a regular file", readTimeout)
 )
 
-// ReadFile returns what a file holds. The error names the file.
-func ReadFile(path string) ([]byte, error) { return readFile(path, maxFileBytes) }
+// credentials is where systemd puts the secrets of a unit, as a path of the configuration begins.
+const credentials = "${CREDENTIALS_DIRECTORY}/"
+
+var errNoCredentials = errors.New("CREDENTIALS_DIRECTORY is not set: " +
+	"systemd sets it for a unit with LoadCredential=. By hand, name the file itself")
+
+// ReadFile returns what a file holds. A path may begin with ${CREDENTIALS_DIRECTORY}/. The error names the file.
+func ReadFile(path string) ([]byte, error) {
+	if name, secret := strings.CutPrefix(path, credentials); secret {
+		dir := os.Getenv("CREDENTIALS_DIRECTORY")
+		if dir == "" {
+			return nil, fmt.Errorf("%s: %w", path, errNoCredentials)
+		}
+		path = filepath.Join(dir, name)
+	}
+	return readFile(path, maxFileBytes)
+}
 
 func readFile(path string, most int64) ([]byte, error) {
 	type answer struct {

@@ -17,6 +17,7 @@ import (
 type Source struct {
 	File     string         // YAML; empty: none
 	Environ  []string       // as os.Environ
+	Set      []string       // KEY=VALUE each, such as kafka.brokers=kafka1:9093
 	Flags    *pflag.FlagSet // the changed ones count, under the keys that Keys gives them
 	Keys     map[string]string
 	Defaults Config
@@ -32,8 +33,8 @@ var (
 // ReportVariable is the environment variable that names the file in which a job reports. It sets no key.
 const ReportVariable = "WEIR_REPORT_FILE"
 
-// Load fills Defaults from the file, WEIR_* variables (WEIR_KAFKA_BROKERS sets kafka.brokers) and flags, in this order,
-// and validates the result. The error joins all faults, each with the variable or flag that set the value.
+// Load fills Defaults from the file, WEIR_* variables (WEIR_KAFKA_BROKERS sets kafka.brokers), Set and flags, in this
+// order, and validates the result. The error joins all faults, each with the variable or flag that set the value.
 func Load(src Source) (Config, error) {
 	v := viper.New()
 	known := flatten("", reflect.ValueOf(src.Defaults))
@@ -60,6 +61,15 @@ func Load(src Source) (Config, error) {
 		if value == "" {
 			setBy[key] += ", which is empty: give it a value or unset it"
 		}
+	}
+	for _, e := range src.Set {
+		key, value, _ := strings.Cut(e, "=")
+		if _, ok := known[key]; !ok {
+			faults = append(faults, fmt.Errorf("%w: --set %s", errUnknownKey, e))
+			continue
+		}
+		v.Set(key, value)
+		setBy[key] = "--set " + e
 	}
 	if src.Flags != nil {
 		src.Flags.Visit(func(f *pflag.Flag) {

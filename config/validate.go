@@ -145,6 +145,7 @@ func (c Config) faults(huge map[string]string) []fault {
 			"127.0.0.1:9100 for this machine alone")
 	}
 	c.Kafka.validate(f)
+	c.Registry.validate(f)
 	c.validateMachine(f)
 	c.Find.validate(f)
 	return f.faults
@@ -153,6 +154,7 @@ func (c Config) faults(huge map[string]string) []fault {
 // validate refuses what a broker would refuse later, when some of the topics are made and others are not.
 func (t Topics) validate(f *findings) {
 	f.within("topics.replication", int64(t.Replication), 1, 15)
+	f.oneOf("topics.wire", t.Wire, WireSingleObject, WireConfluent)
 	if n := t.SegmentBytes; n != 0 && (n < 64<<10 || n > 1<<31-1) {
 		const key = "topics.segment_bytes"
 		given := cmp.Or(f.huge[key], strconv.FormatInt(n, 10))
