@@ -1207,8 +1207,7 @@ func (h *hostile) topicsMadeAgain() {
 		before := h.logSizes()
 		deleteTopics(h.t, adm, []schemas.Topic{{Name: h.cfg.Prefix + topic.name}})
 		h.eventually(topic.name+" is made again", func() bool {
-			return kafka.CreateTopics(h.t.Context(), h.cl,
-				topics) == nil
+			return kafka.CreateTopics(h.t.Context(), h.cl, topics, nil) == nil
 		})
 		h.logged(before, topic.reader, remedy)
 		if topic.name == schemas.TopicJobSummary {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
@@ -41,35 +42,40 @@ type role struct {
 	transactions  string   // what its transactional ids begin with; empty: none
 }
 
+// roles are those of kafka.Rights that are services. What the nodes are simulated by has the agent's.
 func roles() map[string]role {
-	return map[string]role{
-		"simulate": {writes: []string{schemas.TopicCounters}, reads: []string{schemas.TopicRoutes}},
-		"balance": {
-			writes: []string{schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance},
-			reads:  []string{schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance, schemas.TopicProgress},
-			group:  "balance", transactions: "balance",
-		},
-		"collect": {
-			writes: []string{
-				schemas.TopicPartials, schemas.TopicJobSummary, schemas.TopicRejects,
-				schemas.TopicProgress,
-			},
-			reads: []string{schemas.TopicCounters, schemas.TopicProgress}, group: "collect", transactions: "collect-",
-		},
-		"merge": {
-			writes: []string{schemas.TopicJobSummary, schemas.TopicRejects, schemas.TopicMergeProgress},
-			reads:  []string{schemas.TopicPartials, schemas.TopicMergeProgress}, group: "merge", transactions: "merge-",
-		},
-		"find": {
-			writes: []string{schemas.TopicFindings, schemas.TopicFindProgress, schemas.TopicFindState},
-			reads: []string{
-				schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicProgress, schemas.TopicMergeProgress,
-				schemas.TopicFindProgress, schemas.TopicFindState,
-			},
-			group: "find", transactions: "find-",
-		},
-		"sink": {reads: []string{schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicFindings}},
+	all := map[string]role{}
+	for service, name := range map[string]string{
+		"simulate": "agent", "balance": "balance", "collect": "collect",
+		"merge": "merge", "find": "find", "sink": "sink",
+	} {
+		rights, err := kafka.Rights(withoutPrefix(), name)
+		if err != nil {
+			panic(err) // the role is one of its own
+		}
+		var r role
+		for _, right := range rights {
+			switch write := right.Operations[0] == kmsg.ACLOperationWrite; {
+			case right.Type == kmsg.ACLResourceTypeTransactionalId:
+				r.transactions = right.Name
+			case right.Type == kmsg.ACLResourceTypeGroup:
+				r.group = right.Name
+			case write:
+				r.writes = append(r.writes, right.Name)
+			default:
+				r.reads = append(r.reads, right.Name)
+			}
+		}
+		all[service] = r
 	}
+	return all
+}
+
+// withoutPrefix is a configuration whose topics have the names of package schemas.
+func withoutPrefix() config.Config {
+	cfg := config.Default()
+	cfg.Prefix = ""
+	return cfg
 }
 
 // TestSecure runs every service over TLS, of two one with a password and one with a certificate. Each has the least

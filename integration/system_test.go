@@ -78,7 +78,7 @@ func systemOn(t *testing.T, at brokers, change ...func(c *config.Config)) *syste
 	d.Partitions = config.Partitions{Routes: 2, JobSummary: 2, Partials: 2}
 	d.Topics = config.Topics{
 		Replication: at.replication, CountersRetention: time.Hour, SummaryRetention: time.Hour,
-		SegmentBytes: 1 << 20,
+		SegmentBytes: 1 << 20, Wire: config.WireSingleObject,
 	}
 	d.Kafka.Brokers, d.Prefix = at.seeds, at.prefix
 	d.Sink.Period = 10 * time.Second // tests wait for files
@@ -107,7 +107,7 @@ func systemOn(t *testing.T, at brokers, change ...func(c *config.Config)) *syste
 		Replication: cfg.Topics.Replication, CountersRetention: time.Hour, SummaryRetention: time.Hour,
 		SegmentBytes: cfg.Topics.SegmentBytes,
 	})
-	if err := kafka.CreateTopics(t.Context(), cl, topics); err != nil {
+	if err := kafka.CreateTopics(t.Context(), cl, topics, cfg.Topics.RegistryIDs); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { // what failed is kept for a look

@@ -77,13 +77,9 @@ var errHandshake = errors.New("TLS handshake")
 func tlsConfig(t config.TLS) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CAFile != "" {
-		pem, err := config.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading kafka.tls.ca_file: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("kafka.tls.ca_file %s holds no certificate", t.CAFile)
+		var err error
+		if c.RootCAs, err = authorities("kafka.tls.ca_file", t.CAFile); err != nil {
+			return nil, err
 		}
 	}
 	if t.CertFile != "" {
@@ -94,6 +90,19 @@ func tlsConfig(t config.TLS) (*tls.Config, error) {
 		c.Certificates = []tls.Certificate{pair}
 	}
 	return c, nil
+}
+
+// authorities reads the certificates of the file that a key names.
+func authorities(key, path string) (*x509.CertPool, error) {
+	pem, err := config.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", key, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s %s holds no certificate", key, path)
+	}
+	return pool, nil
 }
 
 // certificate reads the client's certificate and its key.
@@ -142,13 +151,18 @@ func mechanism(s config.SASL) (sasl.Mechanism, error) {
 
 // password reads the password that is on disk now, so a new one needs no restart.
 func password(s config.SASL) (string, error) {
-	b, err := config.ReadFile(s.PasswordFile)
+	return secret("kafka.sasl.password_file", s.PasswordFile)
+}
+
+// secret reads the password in the file that a key names.
+func secret(key, path string) (string, error) {
+	b, err := config.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("reading kafka.sasl.password_file: %w", err)
+		return "", fmt.Errorf("reading %s: %w", key, err)
 	}
 	password := strings.TrimRight(string(b), "\r\n")
 	if password == "" {
-		return "", fmt.Errorf("kafka.sasl.password_file %s holds no password", s.PasswordFile)
+		return "", fmt.Errorf("%s %s holds no password", key, path)
 	}
 	return password, nil
 }
