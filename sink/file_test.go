@@ -253,6 +253,7 @@ func BenchmarkEncodeInterval(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	b.ReportMetric(float64(len(rows)*b.N)/b.Elapsed().Seconds(), "rows/s")
 }
 
 // footerAt is the footer of a file with one record.

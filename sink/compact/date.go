@@ -72,7 +72,7 @@ func (c *compactor) make(ctx context.Context, t task, stage string, as fs.FileIn
 	if err != nil {
 		return fmt.Errorf("making a stage: %w", err)
 	}
-	if err := errors.Join(os.Chmod(stage, as.Mode().Perm()), owned(stage, as)); err != nil {
+	if err := like(stage, as); err != nil {
 		return err
 	}
 	rolls, err := c.roll(t)

@@ -159,8 +159,23 @@ func (d *disk) exchange(stage, date string) error {
 	return nil
 }
 
-// owned gives a file or directory the owner of a date, and a directory its rights. Otherwise a sink could not add late
-// rows after a compaction by root.
+// like gives a new directory the rights and the owner of a date. Otherwise a sink could not add late rows after a
+// compaction by root. Rights that are right already stay: a new directory has the set-group-ID bit from its parent.
+// chmod takes that bit away, and the units forbid to set it.
+func like(path string, as fs.FileInfo) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("looking at a new directory: %w", err)
+	}
+	if info.Mode().Perm() != as.Mode().Perm() {
+		if err := os.Chmod(path, as.Mode().Perm()); err != nil {
+			return fmt.Errorf("giving a directory the rights of its date: %w", err)
+		}
+	}
+	return owned(path, as)
+}
+
+// owned gives a file or directory the owner of a date.
 func owned(path string, as fs.FileInfo) error {
 	stat, is := as.Sys().(*syscall.Stat_t)
 	if is && os.Geteuid() == 0 {

@@ -139,7 +139,7 @@ func (c *compactor) makeHome(date string, as fs.FileInfo) error {
 		if err := c.do(actMakeDir, d, func() error { return os.Mkdir(d, as.Mode().Perm()) }); err != nil {
 			return fmt.Errorf("making a directory for rollups: %w", err)
 		}
-		if err := cmp.Or(os.Chmod(d, as.Mode().Perm()), owned(d, as)); err != nil {
+		if err := like(d, as); err != nil {
 			return fmt.Errorf("making a directory for rollups: %w", err)
 		}
 	}
