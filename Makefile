@@ -156,10 +156,46 @@ vuln:
 man:
 	$(GO) run . man bin/man1
 
+# DEB and RPM for both architectures, in dist/, from the tree as it is. make release has them too.
+NFPM       := bin/nfpm
+NFPM_V     := v2.45.2
+SBOM       := bin/cyclonedx-gomod
+SBOM_V     := v1.10.0
+.PHONY: packages test-packages
+packages: $(NFPM)
+	mkdir -p dist
+	deploy/packages/build dist $(NFPM)
+
+# Packages for this machine's architecture are installed, upgraded and removed on a host that is thrown away. Needs root.
+test-packages: $(NFPM)
+	integration/host/packages $(NFPM)
+
+# The commands of docs/deploy.md, "First installation", on such a host. Needs root, Java 17 and mvn.
+.PHONY: test-install
+test-install: $(NFPM) kafka-program
+	$(KAFKA) run -- integration/host/install $(NFPM)
+
+$(NFPM):
+	GOBIN=$(CURDIR)/bin $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_V)
+
+$(SBOM):
+	GOBIN=$(CURDIR)/bin $(GO) install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(SBOM_V)
+
+# promtool checks the alerts, and tries them on made-up series. It takes minutes to build, so .ci/run leaves it out.
+PROMTOOL   := bin/promtool
+PROMTOOL_V := v0.316.0
+.PHONY: test-alerts
+test-alerts: $(PROMTOOL)
+	$(PROMTOOL) check rules deploy/prometheus/weir.rules.yaml
+	$(PROMTOOL) test rules deploy/prometheus/weir.test.yaml
+
+$(PROMTOOL):
+	GOBIN=$(CURDIR)/bin $(GO) install github.com/prometheus/prometheus/cmd/promtool@$(PROMTOOL_V)
+
 # What is published, in dist/: a binary for each architecture and its static variant, which reads no GPUs, the modules in
-# them with their hashes, the manual pages, and checksums.
+# them with their hashes, the manual pages, the packages, a software bill of materials, and checksums.
 # The same commit and Go give the same bytes. A tree with changes is refused, since no commit would have these bytes.
-release:
+release: $(NFPM)
 	@test -z "$$(git status --porcelain)" || { echo 'commit first: a release is built from a commit' >&2; exit 1; }
 	rm -rf dist && mkdir dist
 	set -e; for arch in amd64 arm64; do for tag in '' static; do \
@@ -175,7 +211,10 @@ release:
 		tar -C dist --sort=name --mtime=@$$SOURCE_DATE_EPOCH --owner=0 --group=0 --numeric-owner \
 			--mode='u=rwX,go=rX' -cf dist/weir_man.tar man1; \
 		rm -r dist/man1
-	cd dist && sha256sum weir_* >SHA256SUMS
+	cd dist && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) ../deploy/packages/build . ../$(NFPM) >/dev/null
+	$(MAKE) -s $(SBOM) && $(SBOM) mod -licenses -json -output dist/weir_sbom.json || \
+		{ echo "NO LIST OF MODULES: CYCLONEDX-GOMOD CANNOT BE FETCHED" >&2; exit 1; }
+	cd dist && sha256sum weir_* weir-* >SHA256SUMS
 
 # Every fuzz test there is, for this long each. What fails is kept in testdata by itself; fuzz-keep adds some of what
 # widened the coverage.
@@ -253,6 +292,15 @@ bench-interval:
 	$(MAKE) kafka-program && $(KAFKA) run --measure --brokers 1 -- $(INTERVAL) -interval.warm 60s && \
 	$(KAFKA) run --measure -- $(INTERVAL) -interval.warm 60s
 	$(GO) test -count=1 -run 'TestIntervalTables$$' ./integration -interval.write
+
+# One, two and four collect processes on the same backlog, for docs/performance.md: six minutes on a quiet machine.
+.PHONY: bench-scaleout
+SCALEOUT := $(GO) test -count=1 -timeout 10m -v -run 'TestScaleOut$$' ./integration -scaleout
+bench-scaleout:
+	$(SCALEOUT)
+	@command -v java >/dev/null && command -v mvn >/dev/null || \
+		{ echo "SCALE-OUT NOT MEASURED ON KAFKA: java or mvn is missing" >&2; exit 0; }; \
+	$(MAKE) kafka-program && $(KAFKA) run --measure -- $(SCALEOUT)
 
 # On the embedded broker; with bin/kafka run -- make bench-soak on Kafka.
 SOAK    ?= 30m

@@ -24,7 +24,9 @@ func TestDeployedConfigurationsPassCheck(t *testing.T) {
 	tls := httptest.NewTLSServer(nil)
 	defer tls.Close()
 	put("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw}))
+	put("weir_password", []byte("secret"))
 	put("password", []byte("secret"))
+	t.Setenv("CREDENTIALS_DIRECTORY", host)
 	put("jobs.yaml", []byte("jobs: []"))
 	put("tree.yaml", []byte(page(t, "deploy/config/tree.yaml")))
 
@@ -34,7 +36,8 @@ func TestDeployedConfigurationsPassCheck(t *testing.T) {
 	}
 	checked := 0
 	for _, name := range files {
-		text := strings.NewReplacer("/etc/weir", host, "/var/lib", host).Replace(page(t, name))
+		text := strings.NewReplacer("/etc/weir/secrets/topics", host, "/etc/weir/secrets/status", host,
+			"/etc/weir", host, "/var/lib", host).Replace(page(t, name))
 		if !strings.Contains(text, "kafka:") {
 			continue // the tree, which balance.yaml names
 		}

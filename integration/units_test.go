@@ -404,14 +404,29 @@ func TestUnitsVerified(t *testing.T) {
 	}
 }
 
-// TestAgentUnitExposesLittle: systemd's own judgement of the agent's unit, 0 to 10, stays low. What needs more is in
+// TestUnitsExposeLittle: systemd's own judgement of each unit, 0 to 10, stays low. What an agent may need beside is in
 // drop-ins.
-func TestAgentUnitExposesLittle(t *testing.T) {
-	const shipped = "../deploy/systemd/weir-agent.service"
-	for _, c := range []struct {
+func TestUnitsExposeLittle(t *testing.T) {
+	type exposed struct {
+		unit    string
 		dropIns []string
 		most    int // tenths
-	}{{nil, 16}, {[]string{"perf"}, 20}, {[]string{"gpu"}, 19}, {[]string{"perf", "gpu"}, 23}} {
+	}
+	cases := []exposed{
+		{"weir-agent.service", []string{"perf"}, 20},
+		{"weir-agent.service", []string{"gpu"}, 19},
+		{"weir-agent.service", []string{"perf", "gpu"}, 23},
+		{"weir-archive-compact.service", nil, 13},
+	}
+	for _, u := range units(t) {
+		most := 13
+		if u.name() == "weir-agent" {
+			most = 16
+		}
+		cases = append(cases, exposed{filepath.Base(u.file), nil, most})
+	}
+	for _, c := range cases {
+		shipped := filepath.Join("../deploy/systemd", c.unit)
 		dir := t.TempDir()
 		copied := filepath.Join(dir, filepath.Base(shipped))
 		files := map[string]string{shipped: copied}
@@ -434,10 +449,10 @@ func TestAgentUnitExposesLittle(t *testing.T) {
 			fmt.Sprintf("--threshold=%d", c.most), copied)
 		out, err := cmd.CombinedOutput()
 		if errors.Is(err, exec.ErrNotFound) {
-			t.Skip("SKIPPED: THE EXPOSURE OF THE AGENT'S UNIT WAS NOT JUDGED: no systemd-analyze here")
+			t.Skip("SKIPPED: THE EXPOSURE OF THE UNITS WAS NOT JUDGED: no systemd-analyze here")
 		}
 		if strings.Contains(string(out), "unrecognized option") { // before version 250
-			t.Skipf("SKIPPED: THE EXPOSURE OF THE AGENT'S UNIT WAS NOT JUDGED: systemd-analyze is too old: %s", out)
+			t.Skipf("SKIPPED: THE EXPOSURE OF THE UNITS WAS NOT JUDGED: systemd-analyze is too old: %s", out)
 		}
 		_, verdict, _ := strings.Cut(string(out), "Overall exposure level")
 		version, versionErr := exec.CommandContext(t.Context(), "systemd-analyze", "--version").Output()
@@ -445,7 +460,7 @@ func TestAgentUnitExposesLittle(t *testing.T) {
 			t.Skipf("SKIPPED: THIS IS NOT %s, but %.20q, which judges otherwise: %s", systemdVersion, version, verdict)
 		}
 		if err != nil || verdict == "" {
-			t.Errorf("with %q: %v, more than %d tenths%s\n%s", c.dropIns, err, c.most, verdict, out)
+			t.Errorf("%s with %q: %v, more than %d tenths%s\n%s", c.unit, c.dropIns, err, c.most, verdict, out)
 		}
 	}
 }
