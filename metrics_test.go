@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -100,18 +99,21 @@ func TestMetricsOnATakenPortNameAddressAndRemedy(t *testing.T) {
 	stop()
 }
 
+// listedMetrics are the types of the metrics that docs/metrics.md lists, by name.
+func listedMetrics(t *testing.T) map[string]string {
+	t.Helper()
+	types := map[string]string{}
+	rows := regexp.MustCompile("(?m)^\\| `(weir_[a-z_]+)` \\| (\\w+) \\|")
+	for _, row := range rows.FindAllStringSubmatch(page(t, "docs/metrics.md"), -1) {
+		types[row[1]] = row[2]
+	}
+	return types
+}
+
 // TestMetricsAreWhatThePageSays holds the names that a running weir shows against docs/metrics.md.
 func TestMetricsAreWhatThePageSays(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("docs", "metrics.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{} // type by name
-	rows := regexp.MustCompile("(?m)^\\| `(weir_[a-z_]+)` \\| (\\w+) \\|")
-	for _, row := range rows.FindAllStringSubmatch(string(page), -1) {
-		want[row[1]] = row[2]
-	}
+	want := listedMetrics(t)
 	up := start(t, process(t, []string{"WEIR_METRICS_LISTEN=127.0.0.1:0"}, "up", "--data",
 		filepath.Join(t.TempDir(), "data"), "--interval", "1s", "--simulate", "16", "--samples", "--for", "10m"))
 	kafkatest.Eventually(t, "the address", func() bool { return addressIn(&up.errs) != "" })
