@@ -55,7 +55,7 @@ stands by.`,
 
 // balanceOf is the balancer as a service, for simulated nodes too.
 func balanceOf(load loadFlags) serve {
-	run := checked(func(
+	run := publishing(func(
 		ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer,
 	) error {
 		return balance(ctx, cfg, load, log, registry)

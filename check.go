@@ -174,7 +174,7 @@ func newCheckLock() *cobra.Command {
 
 // checkFiles returns nil if all files that the configuration names can be used.
 func checkFiles(cfg config.Config) error {
-	return errors.Join(kafka.CheckFiles(cfg.Kafka, time.Now()),
+	return errors.Join(kafka.CheckFiles(cfg.Kafka, time.Now()), kafka.CheckRegistryFiles(cfg.Registry),
 		checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg), checkAgent(cfg),
 		scheduler.CheckCPUIDs(cfg), checkMachine(cfg), checkSiteRules(cfg),
 		directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir), checkCommands(cfg),

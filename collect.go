@@ -24,6 +24,6 @@ func newCollect() *cobra.Command {
 
 Several processes share the partitions of the topic counters. Start as many as you want, up to one for each partition.`,
 		Example: `  weir collect --config /etc/weir/collect.yaml`,
-	}, checked(collect, schemas.TopicCounters, schemas.TopicProgress, schemas.TopicPartials, schemas.TopicJobSummary,
+	}, publishing(collect, schemas.TopicCounters, schemas.TopicProgress, schemas.TopicPartials, schemas.TopicJobSummary,
 		schemas.TopicRejects))
 }

@@ -62,7 +62,7 @@ func TestCompletionOffersFixedValues(t *testing.T) {
 		"balance --algorithm ":           "weir literal " + noFiles,
 		"job ":                           "" + noFiles,
 		"balance --explain ":             "" + noFiles,
-		"topics ":                        "check create " + noFiles,
+		"topics ":                        "acl check create " + noFiles,
 		"sink accept-gap ":               "" + noFiles,
 		"completion ":                    "bash zsh fish " + noFiles,
 		"jobs --config ":                 "yaml yml " + yaml,

@@ -116,6 +116,7 @@ func findLive(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	run := func(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error {
 		return processors.Find(ctx, cfg, log, processors.NewMetrics(registry), set)
 	}
-	return checked(run, schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicProgress, schemas.TopicMergeProgress,
-		schemas.TopicFindings, schemas.TopicFindProgress, schemas.TopicFindState)(ctx, cfg, log)
+	return publishing(run, schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicProgress,
+		schemas.TopicMergeProgress, schemas.TopicFindings, schemas.TopicFindProgress,
+		schemas.TopicFindState)(ctx, cfg, log)
 }

@@ -142,7 +142,7 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 		newSimulate(),
 		newBroker(),
 	)
-	add("admin", newStatus(), newAudit(), newTopics(), newTopology(), newArchive(), newCheck(), newSize(),
+	add("admin", newStatus(), newAudit(), newTopics(), newTopology(), newArchive(), newInit(), newCheck(), newSize(),
 		newCompletion(), newMan())
 	root.AddCommand(newCheckLock())
 	return root

@@ -497,8 +497,8 @@ func TestUp(t *testing.T) {
 		}
 	}
 	kafkatest.Eventually(t, "weir status finds nothing wrong", func() bool {
-		status, stdout, _ := weir(ctx, "status", "--config", file)
-		return status == exitDone && strings.Contains(stdout, "up-collect")
+		status, stdout, _ := weir(ctx, "status", "--all", "--config", file)
+		return status == exitDone && strings.HasPrefix(stdout, "OK ") && strings.Contains(stdout, "up-collect")
 	})
 	if status, _, stderr := weir(ctx, "tail", "nosuch", "--config",
 		file); status != exitFailed || !strings.Contains(stderr, "weir.nosuch") {

@@ -24,5 +24,6 @@ func newMerge() *cobra.Command {
 
 It folds the topic partials. Several processes share its partitions; one that gets none stands by.`,
 		Example: `  weir merge --config /etc/weir/merge.yaml`,
-	}, checked(merge, schemas.TopicPartials, schemas.TopicMergeProgress, schemas.TopicJobSummary, schemas.TopicRejects))
+	}, publishing(merge, schemas.TopicPartials, schemas.TopicMergeProgress, schemas.TopicJobSummary,
+		schemas.TopicRejects))
 }

@@ -61,7 +61,19 @@ func (f *configFlags) serve(c *cobra.Command, run serve) error {
 
 // checked shows the metrics of a part, and runs it once the brokers and its topics are as it needs them. The agent is
 // not checked: it may not describe topics, and listens on nothing.
-func checked(run metered, topics ...string) serve {
+func checked(run metered, topics ...string) serve { return checkedWith(needsNothing, run, topics...) }
+
+// publishing is checked, for a part that writes public topics. It reads the registry's ids if topics.wire needs them.
+func publishing(run metered, topics ...string) serve {
+	return checkedWith(kafka.WithRegistryIDs, run, topics...)
+}
+
+// needsNothing completes the configuration of a part that needs nothing more.
+func needsNothing(_ context.Context, cfg config.Config) (config.Config, error) { return cfg, nil }
+
+func checkedWith(
+	complete func(context.Context, config.Config) (config.Config, error), run metered, topics ...string,
+) serve {
 	return func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		registry := newRegistry()
 		stop, err := serveMetrics(ctx, cfg.Metrics.Listen, registry, log)
@@ -71,12 +83,16 @@ func checked(run metered, topics ...string) serve {
 		defer stop()
 		var trouble kafka.Trouble
 		for tries := 1; ; tries++ {
+			full := cfg
 			err := checkTopics(ctx, cfg, log, topics)
+			if err == nil {
+				full, err = complete(ctx, cfg)
+			}
 			switch {
 			case ctx.Err() != nil:
 				return nil // asked to end during the check: nothing went wrong
 			case err == nil:
-				return run(ctx, cfg, log, registry)
+				return run(ctx, full, log, registry)
 			case errors.Is(err, kafka.ErrTopics), errors.Is(err, kafka.ErrOldBroker),
 				errors.Is(err, kafka.ErrNoBrokers):
 				return err

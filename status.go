@@ -20,15 +20,15 @@ var errWrong = errors.New("something is wrong")
 
 func newStatus() *cobra.Command {
 	conf := configFlags{reads: true}
-	var asJSON bool
+	var asJSON, all bool
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Say how the installation is, and what is wrong with it",
 		Long: `Reports how the installation is, and what is wrong with it.
 
-It shows the last plan and Tick, and position, lag and owner of every partition. It shows how far the archive is, and
-the fates of the records: all of them, and those of the last three closed intervals. Silent, late, misrouted and
-routeless nodes are named. Times are UTC.
+The first line is the verdict. Four lines follow: the plan and the last Tick, the nodes of the last closed interval, the
+partitions, and the archive. With --all come position, lag and owner of every partition, the fates of all records, and
+the names of silent, late, misrouted and routeless nodes. Times are UTC.
 
 It ends with status 1 if something is wrong, and reports what mends it. Among what is wrong:
 
@@ -40,7 +40,8 @@ It ends with status 1 if something is wrong, and reports what mends it. Among wh
   - A node or the balancer has another interval.
   - The clock of a node is off by more than a tenth of the interval, against the broker's.`,
 		Example: `  weir status
-  weir status --json --config /etc/weir/weir.yaml`,
+  weir status --all
+  weir status --json --config /etc/weir/status.yaml`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := conf.load()
@@ -54,21 +55,114 @@ It ends with status 1 if something is wrong, and reports what mends it. Among wh
 			if asJSON {
 				err = printJSON(c.OutOrStdout(), []*analysis.Status{s})
 			} else {
-				err = printStatus(c.OutOrStdout(), s)
+				err = printVerdict(c.OutOrStdout(), s, cfg.Cluster)
+				if err == nil && all {
+					say(c.OutOrStdout(), "")
+					err = printStatus(c.OutOrStdout(), s)
+				}
 			}
 			if err == nil && len(s.Wrong) > 0 {
-				lines := make([]string, len(s.Wrong))
-				for i, w := range s.Wrong {
-					lines[i] = schemas.Printable(w)
-				}
-				err = fmt.Errorf("%w:\n  %s", errWrong, strings.Join(lines, "\n  "))
+				err = fmt.Errorf("%w:\n  %s", errWrong, strings.Join(wrongLines(s.Wrong, all || asJSON), "\n  "))
 			}
 			return err
 		},
 	}
 	conf.add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.Flags().BoolVar(&all, "all", false, "print every partition, all fates and the names of nodes too")
 	return c
+}
+
+// wrongLines returns what is wrong for a terminal. Without all, there may be more than fit.
+func wrongLines(wrong []string, all bool) []string {
+	const most = 10
+	var lines []string
+	for i, w := range wrong {
+		if i == most && !all && len(wrong) > most+1 {
+			return append(lines, fmt.Sprintf("and %d more: --all names them", len(wrong)-most))
+		}
+		lines = append(lines, schemas.Printable(w))
+	}
+	return lines
+}
+
+// printVerdict shows in five lines whether something is wrong, and what the numbers are that matter most.
+func printVerdict(w io.Writer, s *analysis.Status, cluster string) error {
+	t := newTable(0)
+	switch n := len(s.Wrong); n {
+	case 0:
+		t.line("OK\t%s: nothing is wrong", cluster)
+	case 1:
+		t.line("WRONG\t%s: one thing is wrong", cluster)
+	default:
+		t.line("WRONG\t%s: %d things are wrong", cluster, n)
+	}
+	plan, tick := "none was published", "no Tick yet"
+	if s.PlannedMs != nil {
+		plan = fmt.Sprintf("epoch %d since %s", s.Epoch, view.Clock(*s.PlannedMs))
+	}
+	if s.TickMs != nil {
+		age := time.Duration(*s.TickAgeMs) * time.Millisecond
+		tick = fmt.Sprintf("last Tick %s, ended %v ago", view.Clock(*s.TickMs), age.Round(100*time.Millisecond))
+	}
+	t.line("plan\t%s; %s", plan, tick)
+	records := "no interval is closed"
+	if n := len(s.Intervals); n > 0 {
+		last := s.Intervals[n-1]
+		records = fmt.Sprintf("%d of %d records in %s", last.Summarized, last.Expected, view.Clock(last.IntervalStart))
+	}
+	rejected := int64(0)
+	for _, r := range s.Rejects {
+		rejected += r.Count
+	}
+	t.line("nodes\t%s; silent %d, late %d, misrouted %d, routeless %d; rejected %d in 5 min", records, len(s.Silent),
+		len(s.Late), len(s.Misrouted), len(s.Routeless), rejected)
+	t.line("folding\t%s", foldingLine(s.Partitions))
+	t.line("archive\t%s", archiveLine(s.Sink))
+	return t.print(w)
+}
+
+// foldingLine counts the partitions of each stage that keep up, and names the one with the largest lag.
+func foldingLine(partitions []analysis.PartitionStatus) string {
+	var stages []string
+	all, good := map[string]int{}, map[string]int{}
+	var worst *analysis.PartitionStatus
+	for i := range partitions {
+		p := &partitions[i]
+		if all[p.Stage] == 0 {
+			stages = append(stages, p.Stage)
+		}
+		all[p.Stage]++
+		if stateOf(p) == "" && p.Owner != "" {
+			good[p.Stage]++
+		}
+		if worst == nil || p.Lag > worst.Lag {
+			worst = p
+		}
+	}
+	if worst == nil {
+		return "no partition"
+	}
+	for i, stage := range stages {
+		stages[i] = fmt.Sprintf("%s %d of %d", stage, good[stage], all[stage])
+	}
+	return fmt.Sprintf("%s partitions keep up; largest lag %d (%s %d)",
+		strings.Join(stages, ", "), worst.Lag, worst.Stage, worst.Partition)
+}
+
+// archiveLine counts the partitions that the archive keeps up with.
+func archiveLine(partitions []analysis.SinkStatus) string {
+	if len(partitions) == 0 {
+		return "not seen from here"
+	}
+	good, lag := 0, int64(0)
+	for _, p := range partitions {
+		if !p.Behind && !p.Replaced && p.Waits == nil {
+			good++
+		}
+		lag = max(lag, p.End-p.Position)
+	}
+	return fmt.Sprintf("%d of %d partitions keep up; largest lag %d", good, len(partitions), lag)
 }
 
 // hostlist returns the names as a hostlist that fits on a few lines of a terminal. There may be thousands.
@@ -92,19 +186,12 @@ func stateOf(p *analysis.PartitionStatus) string {
 	return ""
 }
 
-// printStatus shows the way of the data from top to bottom: plan, stages, archive, fates, nodes. What is not known is
-// left out.
+// printStatus shows the way of the data from top to bottom: stages, archive, fates, nodes. What is not known is left
+// out.
 func printStatus(w io.Writer, s *analysis.Status) error {
 	t := newTable(0)
 	line := t.line
-	if s.PlannedMs != nil {
-		line("plan\tepoch %d, since %s", s.Epoch, view.Clock(*s.PlannedMs))
-	}
-	if s.TickMs != nil {
-		age := time.Duration(*s.TickAgeMs) * time.Millisecond
-		line("tick\t%s, ended %v ago", view.Clock(*s.TickMs), age.Round(100*time.Millisecond))
-	}
-	line("\nSTAGE\tPARTITION\tPOSITION\tLAG\tCLOSED\tOWNER\tSTATE")
+	line("STAGE\tPARTITION\tPOSITION\tLAG\tCLOSED\tOWNER\tSTATE")
 	for _, p := range s.Partitions {
 		closed := "-"
 		if p.ClosedMs != nil {

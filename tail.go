@@ -25,6 +25,9 @@ func newTail() *cobra.Command {
 TOPIC is one of these names, with or without the prefix: counters, routes, balance, triggers, topology-orders, partials,
 job-summary, jobs, progress, merge-progress, rejects, findings, find-progress, find-state, schemas.
 
+A summary of job-summary shows the median of its first metrics, with the least and the greatest value. A finding and a
+job are in words too. Other records are JSON.
+
 An object of --json has topic, partition, offset, timestamp, key, schema and value. The value of a Reject has the whole
 head in base64. Its head_schema names the schema with which the head begins.`,
 		Example: `  weir tail job-summary

@@ -16,6 +16,7 @@ import (
 	"github.com/weirhpc/weir/balancer"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/producers/source"
@@ -109,6 +110,7 @@ func (f upFlags) config(c *cobra.Command) (config.Config, error) {
 	d.Topics = config.Topics{
 		Replication: 1, CountersRetention: max(time.Hour, 3*config.Outage*interval),
 		SummaryRetention: max(24*time.Hour, config.Outage*interval), SegmentBytes: 1 << 20,
+		Wire: config.WireSingleObject,
 	}
 	d.Agent.StateDir, d.Sink.Dir = filepath.Join(dir, "agent"), filepath.Join(dir, "archive")
 	d.Agent.ReportDir = filepath.Join(dir, "report")
@@ -146,7 +148,7 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	}
 	defer func() { err = errors.Join(err, broker.Close()) }()
 	cfg.Kafka.Brokers = []string{broker.Addr()}
-	switch err := prepare(ctx, cfg, f.data); {
+	switch cfg, err = prepare(ctx, cfg, f.data); {
 	case ctx.Err() != nil: // a Ctrl-C before anything ran
 		return nil
 	case err != nil:
@@ -237,25 +239,26 @@ func (f upFlags) offerReport(dir string, out io.Writer) error {
 	return nil
 }
 
-// prepare makes the topics, and writes the address of the broker for other commands.
-func prepare(ctx context.Context, cfg config.Config, dir string) error {
-	if err := createTopics(ctx, cfg); err != nil {
-		return err
+// prepare makes the topics, and writes the address of the broker for other commands. It returns the configuration with
+// the registry's ids, where topics.wire needs them.
+func prepare(ctx context.Context, cfg config.Config, dir string) (config.Config, error) {
+	if err := createTopics(ctx, cfg, io.Discard); err != nil {
+		return cfg, err
 	}
 	text, err := cfg.YAML()
 	if err != nil {
-		return err
+		return cfg, err
 	}
 	head := "# Written by `weir up` at each start, never read by it: " +
 		"where the running instance is, for other commands.\n"
 	temporary := filepath.Join(dir, ".weir.yaml.tmp")
 	if err := os.WriteFile(temporary, append([]byte(head), text...), 0o644); err != nil {
-		return fmt.Errorf("writing the running configuration: %w", err)
+		return cfg, fmt.Errorf("writing the running configuration: %w", err)
 	}
 	if err := os.Rename(temporary, filepath.Join(dir, "weir.yaml")); err != nil {
-		return fmt.Errorf("writing the running configuration: %w", err)
+		return cfg, fmt.Errorf("writing the running configuration: %w", err)
 	}
-	return nil
+	return kafka.WithRegistryIDs(ctx, cfg)
 }
 
 // services run side by side and end one after the other, the last added first. The first that fails ends all.

@@ -28,6 +28,8 @@ type TailRecord struct {
 	Schema    *string         `json:"schema"` // full name; null where the value is no record
 	Value     json.RawMessage `json:"value"`
 	Error     string          `json:"error,omitempty"` // why the value cannot be shown
+
+	record []byte // as it came, for Text
 }
 
 // Tail calls each with the committed records of a topic, as they come, until each returns false, ctx ends or the
@@ -104,7 +106,7 @@ func tailRecord(r *kgo.Record) TailRecord {
 	name, value, err := schemas.JSON(r.Value)
 	switch {
 	case err == nil:
-		t.Schema, t.Value = &name, value
+		t.Schema, t.Value, t.record = &name, value, r.Value
 	case errors.Is(err, schemas.ErrNotSingleObject) && json.Valid(r.Value): // the topic of schemas holds their text
 		var line bytes.Buffer
 		if err := json.Compact(&line, r.Value); err == nil {
@@ -119,8 +121,14 @@ func tailRecord(r *kgo.Record) TailRecord {
 // shownHead is how many bytes Text shows of a Reject's head.
 const shownHead = 24
 
-// Text returns the value as printable JSON in one line. A Reject's head is cut to its first bytes, in hex.
+// Text returns the value on one printable line: a summary, a finding or a job in words, all else as JSON. Of a Reject's
+// head it has the first bytes, in hex.
 func (t *TailRecord) Text() string {
+	if record, err := schemas.Unmarshal(t.record); err == nil {
+		if text, ok := readable(record); ok {
+			return schemas.Printable(text)
+		}
+	}
 	switch {
 	case t.Error != "":
 		return schemas.Printable("(" + t.Error + ")")
