@@ -101,6 +101,7 @@ func TestQueriesPage(t *testing.T) {
 	}
 	python("empty", views("before.sql"))
 	writeTables(t, dir, jobs)
+	python("dashboard", "../deploy/grafana/jobs.json", dir)
 	python("tables", dir, filepath.Join(there, "truth.json"))
 	after := views("after.sql")
 	t.Logf("%s", python("page", "../docs/queries.md", after, filepath.Join(there, "truth.json")))
