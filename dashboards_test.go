@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grafana/grafana-foundation-sdk/go/cog/plugins"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -71,6 +74,46 @@ func TestAlertsAskForWhatIsShown(t *testing.T) {
 	if alerts < 10 {
 		t.Errorf("%d alerts", alerts)
 	}
+}
+
+// TestDashboardsAreOfGrafanasSchema: Grafana's own types know every field of the dashboards, their panels and queries.
+func TestDashboardsAreOfGrafanasSchema(t *testing.T) {
+	t.Parallel()
+	plugins.RegisterDefaultPlugins()
+	for _, name := range []string{"services", "jobs"} {
+		text, err := os.ReadFile("deploy/grafana/" + name + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wrong := outsideGrafanasSchema(text); wrong != "" {
+			t.Errorf("%s: %s", name, wrong)
+		}
+		for _, field := range []string{"gridPos", "displayMode", "unit"} {
+			other := bytes.Replace(text, []byte(`"`+field+`":`), []byte(`"ours":`), 1)
+			if outsideGrafanasSchema(other) == "" {
+				t.Errorf("%s: a panel may have a field that Grafana does not know in place of %s", name, field)
+			}
+		}
+	}
+}
+
+// outsideGrafanasSchema tells which fields of a dashboard Grafana does not know, and which it lacks.
+func outsideGrafanasSchema(text []byte) string {
+	var board dashboard.Dashboard
+	said := []error{board.UnmarshalJSONStrict(text), board.Validate()}
+	var panels struct {
+		Panels []struct{ FieldConfig json.RawMessage } // of which a dashboard is not strict
+	}
+	said = append(said, json.Unmarshal(text, &panels))
+	for _, p := range panels.Panels {
+		said = append(said, new(dashboard.FieldConfigSource).UnmarshalJSONStrict(p.FieldConfig))
+	}
+	for _, err := range said {
+		if err != nil && err.Error() != "" { // where all is well, Grafana's types return an empty list
+			return err.Error()
+		}
+	}
+	return ""
 }
 
 // TestDashboards: each panel has a place of its own, says what it shows, and asks for what there is.

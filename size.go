@@ -155,6 +155,8 @@ func showBytes(t *table, n sizing.Needs, cfg config.Config) {
 		si(n.InBytesPerS/float64(n.Nodes), "B/s"))
 	t.line("the same, at most\t%s\tall agents send in half of grace (%s); a longer one lowers it",
 		si(n.BurstBytesPerS, "B/s"), cfg.Grace)
+	t.line("quota of an agent\t%s\tproducer_byte_rate of each client, which an agent never reaches (docs/security.md)",
+		si(n.QuotaBytesPerS, "B/s"))
 	t.line("among brokers\t%s\tthe other copies", si(n.ReplicaBytesPerS, "B/s"))
 	t.line("brokers to collect\t%s\ton average", si(n.CollectBytesPerS, "B/s"))
 	t.line("brokers to samples\t%s\twhere weir samples runs, or another reader of all values",

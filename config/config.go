@@ -155,7 +155,7 @@ func Default() Config {
 			Replication: 3, CountersRetention: 24 * time.Hour, SummaryRetention: 3 * 24 * time.Hour,
 			Wire: WireSingleObject,
 		},
-		Kafka: Kafka{ClientID: "weir", DialTimeout: 2 * time.Second},
+		Kafka: Kafka{DialTimeout: 2 * time.Second},
 		Agent: Agent{
 			ProcPath: "/proc", SysPath: "/sys", Perf: true, Sampling: "clock",
 			Topology: AgentTopology{Listen: ":7118", PacketsPerSecond: 10_000, Share: .1},

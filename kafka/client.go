@@ -7,6 +7,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func ClientOpts(ctx context.Context, c config.Config) ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.WithContext(ctx),
 		kgo.SeedBrokers(c.Kafka.Brokers...),
-		kgo.ClientID(c.Kafka.ClientID),
+		kgo.ClientID(cmp.Or(c.Kafka.ClientID, "weir")),
 		kgo.RetryBackoffFn(func(tries int) time.Duration { return Backoff(tries, limit) }),
 		// Idle connections close after 20 s by default: with an interval longer than that, each send would dial.
 		kgo.ConnIdleTimeout(max(30*time.Second, 3*c.Interval)),

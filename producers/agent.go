@@ -11,6 +11,7 @@
 package producers
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -40,6 +41,8 @@ var errNodes = errors.New("nodes must be named once each, by [A-Za-z0-9._:-]{1,6
 // seconds on sending what it holds, and returns nil. It returns an error only for a configuration from which no Kafka
 // client can be made. Every other trouble is logged, and the agent waits for its end.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	// Quotas of Kafka go by client ids: one agent that sends too much must not slow down the others.
+	cfg.Kafka.ClientID = cmp.Or(cfg.Kafka.ClientID, "weir-agent-"+cfg.Agent.Node)
 	h := source.Open(cfg.Agent, log)
 	defer h.Close()
 	f, err := newFleet(cfg, []member{{cfg.Agent.Node, h}}, log)

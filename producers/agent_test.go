@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -303,5 +305,32 @@ func TestRunWithoutBrokers(t *testing.T) {
 	l.Kafka.Brokers = nil
 	if err := Simulate(t.Context(), l.Config, SimulatedNodes(1), slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("no error")
+	}
+}
+
+// TestAgentNamesItself: each agent has a client id of its own, by which brokers bound what it sends.
+func TestAgentNamesItself(t *testing.T) {
+	t.Parallel()
+	for set, want := range map[string]string{"": "weir-agent-n7", "ours": "ours"} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { listener.Close() })
+		cfg := config.Default()
+		cfg.Agent.Node, cfg.Kafka.ClientID, cfg.Kafka.Brokers = "n7", set, []string{listener.Addr().String()}
+		logged := &kafkatest.Log{}
+		stop := start(t, logged, func(ctx context.Context) error { return Run(ctx, cfg, logged.Logger()) })
+		conn, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := make([]byte, 1024)
+		n, err := conn.Read(first) // length, API, version and correlation; then the client's name
+		if err != nil || n < 14+len(want) || string(first[14:14+len(want)]) != want {
+			t.Errorf("client_id %q: the first request is %q, %v", set, first[:n], err)
+		}
+		conn.Close()
+		stop()
 	}
 }

@@ -15,12 +15,16 @@ const (
 	BrokerBurstPerS   = 250e6
 	AgentConnections  = 3
 	BrokerConnections = 10_000
+	QuotaRoom         = 1.25
 	DiskFull          = .7      // of a disk
 	SegmentBytes      = 1 << 30 // bytes: log.segment.bytes
 	SegmentSeconds    = 7 * 86_400
 	RowBytes          = 85.0 // bytes
 	RowCertified      = .77  // of the encoded bytes
 )
+
+// quotaWindowS is the time over which brokers average what a client sends, by default: quota.window.num seconds.
+const quotaWindowS = 10
 
 // pseudoJobs have summaries too: _rest and _system.
 const pseudoJobs = 2
@@ -49,6 +53,7 @@ func Rules(g Growth) []Rule {
 		{"broker_burst", BrokerBurstPerS, "B/s", "while all agents send, replicas included; 10 GbE has 1.2 GB/s"},
 		{"agent_connections", AgentConnections, "connections", "of an agent"},
 		{"broker_connections", BrokerConnections, "connections", "of a broker"},
+		{"quota_room", QuotaRoom, "of the bytes", "of an agent's quota, for requests and nodes with several jobs"},
 		{"disk_full", DiskFull, "of a disk", "may be used"},
 		{"segment_bytes", SegmentBytes, "B", "Kafka deletes whole segments; topics.segment_bytes changes it"},
 		{"row_bytes", RowBytes, "B", "a metric of a job and interval in the archive, without its certified summary"},

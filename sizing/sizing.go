@@ -53,6 +53,7 @@ type Needs struct {
 
 	InBytesPerS      float64 `json:"in_bytes_per_s"`        // agents to brokers, on average
 	BurstBytesPerS   float64 `json:"burst_bytes_per_s"`     // the same, while agents send
+	QuotaBytesPerS   float64 `json:"quota_bytes_per_s"`     // producer_byte_rate that an agent never reaches
 	ReplicaBytesPerS float64 `json:"replica_bytes_per_s"`   // among brokers, on average
 	CollectBytesPerS float64 `json:"collect_bytes_per_s"`   // brokers to collect
 	SamplesBytesPerS float64 `json:"samples_bytes_per_s"`   // brokers to weir samples, where it runs
@@ -189,6 +190,9 @@ func (n *Needs) network(cfg config.Config, partials float64) {
 	n.InBytesPerS = float64(n.IntervalBytes) / seconds
 	n.BurstBytesPerS = float64(n.IntervalBytes) / min(seconds, cfg.Grace.Seconds()/2)
 	n.SummaryBytesPerS = float64(n.SummaryBytes) * float64(n.Jobs+pseudoJobs) / seconds
+	// After an outage an agent sends at once what its ring kept, and what has come since.
+	intervals := config.Outage/2 + quotaWindowS/seconds
+	n.QuotaBytesPerS = QuotaRoom * intervals * float64(n.RecordBytes) / quotaWindowS
 	n.ReplicaBytesPerS = (replicas - 1) * (n.InBytesPerS + n.SummaryBytesPerS + partials)
 	n.CollectBytesPerS, n.SamplesBytesPerS = n.InBytesPerS, n.InBytesPerS
 

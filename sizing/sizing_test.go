@@ -45,6 +45,7 @@ func TestSizeByHand(t *testing.T) {
 		"brokers":        {float64(n.Brokers), 3},
 		"in":             {n.InBytesPerS, 16_200},
 		"burst":          {n.BurstBytesPerS, 324_000},
+		"quota":          {n.QuotaBytesPerS, 1.25 * 33 * record / 10}, // 32 kept intervals, and one more in ten seconds
 		// a day of 16,200 B/s, and a week of it, which is less than 24 segments; three copies
 		"counters": {n.CountersBytes, 3 * (1_399_680_000 + 9_797_760_000)},
 		"archive":  {n.ArchiveDayBytes, 22 * 85 * 8640},
@@ -98,6 +99,7 @@ func (n *Needs) all() []float64 {
 		float64(n.RecordBytes), float64(n.IntervalBytes), float64(n.Partitions), n.CPUSeconds, float64(n.CollectCores),
 		float64(n.CollectProcesses), float64(n.MemoryBytes), float64(n.MemoryOutageBytes), float64(n.Brokers),
 		n.InBytesPerS, n.BurstBytesPerS, n.ReplicaBytesPerS, n.CollectBytesPerS, n.SamplesBytesPerS, n.SummaryBytesPerS,
+		n.QuotaBytesPerS,
 		n.CountersBytes, n.SummaryTopic, n.PartialsBytes, n.ArchiveDayBytes, n.ArchiveWeekBytes, n.ValuesWeekBytes,
 	}
 }
