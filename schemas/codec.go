@@ -53,6 +53,7 @@ type entry struct {
 	head                 [headerBytes]byte // of every value
 	zero                 func() Record
 	isBatch, hasReported bool // it is a CounterBatch, and has that field: see decodeBatch
+	isSummary            bool // it is the newest JobSummary: see decodeSummary
 	// dynamic is the goavro codec, made when first asked for: only `weir tail` and the tests want it.
 	dynamic func() (*goavro.Codec, error)
 }
@@ -108,6 +109,7 @@ func newTable() schemaTable {
 	for name := range zero {
 		t.byName["weir.v1."+name] = add(name+".avsc", name)
 	}
+	t.byName["weir.v1.JobSummary"].isSummary = true
 	older, err := files.ReadDir("older")
 	if err != nil {
 		panic(err) // as above
@@ -172,8 +174,13 @@ func Marshal(r Record) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("encoding %s: %w", nameOf(r), ErrUnknownSchema)
 	}
-	if batch, is := r.(*CounterBatch); is {
-		return appendBatch(e.head[:], batch), nil
+	switch r := r.(type) {
+	case *CounterBatch:
+		return appendBatch(e.head[:], r), nil
+	case *JobSummary:
+		if b, ok := appendSummary(e.head[:], r); ok {
+			return b, nil
+		}
 	}
 	b, err := e.schema.AppendSingleObject(nil, r)
 	if err != nil {
@@ -199,7 +206,7 @@ func MarshalChecked(r Record) ([]byte, error) {
 }
 
 // Unmarshal decodes and validates a single-object value of any schema ever shipped. The result does not alias b. The
-// metrics of a CounterBatch share one array of values, and one text: who keeps a few of them should clone these.
+// metrics of a CounterBatch or JobSummary share one array of values, and one text: who keeps a few should clone these.
 // Errors wrap ErrNotSingleObject, ErrUnknownSchema or ErrInvalid, or say that b is too large or malformed.
 //
 // For any bytes, it allocates at most 35 × len(b) + 1 MiB. The factor follows from the schemas: a job of a Route of
@@ -207,9 +214,9 @@ func MarshalChecked(r Record) ([]byte, error) {
 // metrics need less (TestBounds).
 func Unmarshal(b []byte) (Record, error) {
 	e, err := lookup(b)
-	if err == nil && e.isBatch && len(b) <= MaxRecordBytes {
-		if batch, ok := decodeBatch(b[headerBytes:], e.hasReported); ok {
-			return e.valid(batch)
+	if err == nil && len(b) <= MaxRecordBytes {
+		if r, ok := e.decodeOwn(b[headerBytes:]); ok {
+			return e.valid(r)
 		}
 	}
 	if e, err = lookupChecked(b); err != nil {
@@ -220,6 +227,17 @@ func Unmarshal(b []byte) (Record, error) {
 		return nil, fmt.Errorf("%s: %w: %w", e.name, errMalformed, err)
 	}
 	return e.valid(r)
+}
+
+// decodeOwn decodes a body whose record has a codec of its own. It is not ok where the general one must decide.
+func (e *entry) decodeOwn(body []byte) (Record, bool) {
+	switch {
+	case e.isBatch:
+		return decodeBatch(body, e.hasReported)
+	case e.isSummary:
+		return decodeSummary(body)
+	}
+	return nil, false
 }
 
 // valid returns a record that may be used.

@@ -112,7 +112,7 @@ var errUnpacked = errors.New("this form cannot be read")
 
 // read reads the body of a CounterBatch. It is not ok where Unmarshal must decide.
 func (r *BatchReader) read(body []byte, hasReported bool, batch *PackedBatch) bool {
-	in := batchReader{body: body}
+	in := bodyReader{body: body}
 	h := &batch.NodeHeader
 	h.Cluster, h.Node, h.BootID, h.RunID = r.text(&in), r.text(&in), r.text(&in), r.text(&in)
 	h.Seq, h.IntervalStart, h.IntervalMs = in.long(), in.long(), in.long()
@@ -151,7 +151,7 @@ func (r *BatchReader) read(body []byte, hasReported bool, batch *PackedBatch) bo
 }
 
 // text reads a name, and returns it in memory of its own.
-func (r *BatchReader) text(in *batchReader) string {
+func (r *BatchReader) text(in *bodyReader) string {
 	b := in.bytes()
 	if text, known := r.texts[string(b)]; known {
 		return text
@@ -203,7 +203,7 @@ func (l *Layout) fits(metrics []byte, cpus int) bool {
 
 // newLayout reads the layout of metrics, which other bytes may follow. It is nil where Unmarshal must decide.
 func newLayout(metrics []byte, cpus int) *Layout {
-	in := batchReader{body: metrics}
+	in := bodyReader{body: metrics}
 	n := in.items(4)
 	if n > MaxMetrics {
 		return nil
