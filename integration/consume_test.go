@@ -20,7 +20,8 @@ import (
 // prints records of both forms before.
 func TestConsumeFailsLoudly(t *testing.T) {
 	withoutBrokers(t)
-	if out, err := outsidePython(t.Context(), t, "-c", "import confluent_kafka, fastavro").CombinedOutput(); err != nil {
+	modules := outsidePython(t.Context(), t, "-c", "import confluent_kafka, fastavro")
+	if out, err := modules.CombinedOutput(); err != nil {
 		withoutModules(t, "THE README'S READER DID NOT RUN", strings.TrimSpace(string(out))+" "+err.Error())
 	}
 	const job, known, group = "weir.job-summary", "weir.schemas", "weir.reader-me"
@@ -35,7 +36,8 @@ func TestConsumeFailsLoudly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // begins here: waiting for a turn takes no time of it
+			// It begins here: waiting for a turn takes no time of it.
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			t.Cleanup(cancel)
 			cluster := kafkatest.Broker(t, kfake.SeedTopics(1, job, known), kfake.EnableACLs(),
 				kfake.User("PLAIN", "ANONYMOUS", "", rightsBut(tc.denied, job, known, group)...))

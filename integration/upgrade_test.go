@@ -23,7 +23,7 @@ const sinceRelease = "schemas/older/Progress-660cab1becc58863.avsc"
 // find reads for all: the last release has none.
 var upgradeOrder = []string{"sink", "find", "merge", "collect", "simulate", "balance"}
 
-// rollbackOrder is that of docs/deploy.md, as far as it goes: Progress got a field, so collect and merge cannot go back.
+// rollbackOrder is that of docs/deploy.md as far as it goes. Progress got a field, so collect and merge cannot go back.
 var rollbackOrder = []string{"balance", "simulate"}
 
 // TestUpgrade starts every service from the last release's binary and upgrades one stage after the other under load.

@@ -81,7 +81,7 @@ func TestSummaryDoesNotAlias(t *testing.T) {
 	}
 }
 
-// TestSummaryAllocations: reading allocates for the record, its metrics, and once for each type within, and writing once.
+// TestSummaryAllocations: reading allocates for the record, its metrics and each type within, and writing once.
 func TestSummaryAllocations(t *testing.T) {
 	if slower > 1 {
 		t.Skip("the race detector allocates")
@@ -105,8 +105,8 @@ func FuzzSummary(f *testing.F) {
 // wideSummary is a summary of so many metrics, as collect writes it for 784 values with certificates of 512 bytes.
 func wideSummary(metrics int) *JobSummary {
 	s := &JobSummary{
-		Cluster: "c1", JobID: "4711", IntervalStart: 1_700_000_010_000, IntervalMs: 10_000, Method: MethodExact, Parts: 1,
-		PartsReported: 1, NodesExpected: 49, NodesReported: 49,
+		Cluster: "c1", JobID: "4711", IntervalStart: 1_700_000_010_000, IntervalMs: 10_000,
+		Method: MethodExact, Parts: 1, PartsReported: 1, NodesExpected: 49, NodesReported: 49,
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	ascending := func(n int) *[]float64 {
@@ -125,8 +125,8 @@ func wideSummary(metrics int) *JobSummary {
 		c.Atoms = append(c.Atoms, Atom{r.Float64(), 3})
 		s.Metrics = append(s.Metrics, JobSummaryMetric{
 			Name: fmt.Sprintf("metric_%03d", m), Unit: "1/s", Scope: ScopeCore, Count: 784, Nodes: 49,
-			Mean: new(r.Float64()), Stddev: new(r.Float64()), NodeStddev: new(r.Float64()), LowNode: &low, HighNode: &high,
-			Deciles: ascending(11), RankError: new(float64), Certified: c, LowNodeMean: new(r.Float64()),
+			Mean: new(r.Float64()), Stddev: new(r.Float64()), NodeStddev: new(r.Float64()),
+			LowNode: &low, HighNode: &high, Deciles: ascending(11), RankError: new(float64), Certified: c, LowNodeMean: new(r.Float64()),
 			HighNodeMean: new(r.Float64()),
 		})
 	}
