@@ -126,7 +126,8 @@ func wideSummary(metrics int) *JobSummary {
 		s.Metrics = append(s.Metrics, JobSummaryMetric{
 			Name: fmt.Sprintf("metric_%03d", m), Unit: "1/s", Scope: ScopeCore, Count: 784, Nodes: 49,
 			Mean: new(r.Float64()), Stddev: new(r.Float64()), NodeStddev: new(r.Float64()),
-			LowNode: &low, HighNode: &high, Deciles: ascending(11), RankError: new(float64), Certified: c, LowNodeMean: new(r.Float64()),
+			LowNode: &low, HighNode: &high, Deciles: ascending(11),
+			RankError: new(float64), Certified: c, LowNodeMean: new(r.Float64()),
 			HighNodeMean: new(r.Float64()),
 		})
 	}
