@@ -31,7 +31,7 @@ type grant struct {
 func newTopicsACL() *cobra.Command {
 	var conf configFlags
 	var names []string
-	var principal, format string
+	var principal, format, strimzi string
 	c := &cobra.Command{
 		Use:   "acl",
 		Short: "Print the least permissions that each role needs",
@@ -44,7 +44,8 @@ The services are roles. So are those who read: reader for your tools, status, ar
 topics is for "weir topics create" and "check", and topology for "weir topology measure --agents".`,
 		Example: `  weir topics acl --config topics.yaml --role collect
   weir topics acl --config topics.yaml | sh
-  weir topics acl --config topics.yaml --role reader --principal User:grafana --format json`,
+  weir topics acl --config topics.yaml --role reader --principal User:grafana --format json
+  weir topics acl --config topics.yaml --format strimzi --strimzi-cluster main | kubectl apply -f -`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(names) == 0 {
@@ -52,6 +53,9 @@ topics is for "weir topics create" and "check", and topology for "weir topology 
 			}
 			if principal != "" && len(names) != 1 {
 				return usageError{fmt.Errorf("--principal %s: name the one --role that it has", principal)}
+			}
+			if strimzi != "" && format != formatStrimzi {
+				return usageError{fmt.Errorf("--strimzi-cluster %s: it is for --format %s", strimzi, formatStrimzi)}
 			}
 			cfg, err := conf.local()
 			if err != nil {
@@ -68,7 +72,7 @@ topics is for "weir topics create" and "check", and topology for "weir topology 
 			case formatJSON:
 				return printJSON(c.OutOrStdout(), grants)
 			case formatStrimzi:
-				return printStrimzi(c.OutOrStdout(), grants)
+				return printStrimzi(c.OutOrStdout(), grants, strimzi)
 			}
 			return usageError{
 				fmt.Errorf("--format %s must be %s, %s or %s", format, formatTool, formatJSON, formatStrimzi),
@@ -79,6 +83,7 @@ topics is for "weir topics create" and "check", and topology for "weir topology 
 	c.Flags().StringArrayVar(&names, "role", nil, "print those of this `ROLE`; can be repeated (default: all)")
 	c.Flags().StringVar(&principal, "principal", "", "`USER` that has the role (default: User:weir-ROLE)")
 	c.Flags().StringVar(&format, "format", formatTool, "`FORM` of the output: kafka-acls, json or strimzi")
+	c.Flags().StringVar(&strimzi, "strimzi-cluster", "", "`NAME` of the Kafka that Strimzi runs: it ignores users without")
 	offer(c, "role", kafka.Roles()...)
 	offer(c, "format", formatTool, formatJSON, formatStrimzi)
 	return c
@@ -138,8 +143,8 @@ func toolLines(grants []grant) string {
 	return b.String()
 }
 
-// printStrimzi prints a KafkaUser of Strimzi for each role.
-func printStrimzi(w io.Writer, grants []grant) error {
+// printStrimzi prints a KafkaUser of Strimzi for each role. cluster may be empty, for who adds the label.
+func printStrimzi(w io.Writer, grants []grant, cluster string) error {
 	e := yaml.NewEncoder(w)
 	e.SetIndent(2)
 	for _, g := range grants {
@@ -160,8 +165,12 @@ func printStrimzi(w io.Writer, grants []grant) error {
 			acls = append(acls, map[string]any{"resource": resource, "operations": operations})
 		}
 		_, name, _ := strings.Cut(g.Principal, ":")
+		about := map[string]any{"name": name}
+		if cluster != "" {
+			about["labels"] = map[string]any{"strimzi.io/cluster": cluster}
+		}
 		if err := e.Encode(map[string]any{
-			"apiVersion": "kafka.strimzi.io/v1beta2", "kind": "KafkaUser", "metadata": map[string]any{"name": name},
+			"apiVersion": "kafka.strimzi.io/v1beta2", "kind": "KafkaUser", "metadata": about,
 			"spec": map[string]any{
 				"authentication": map[string]any{"type": "scram-sha-512"},
 				"authorization":  map[string]any{"type": "simple", "acls": acls},

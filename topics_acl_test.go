@@ -56,8 +56,11 @@ kafka-acls.sh --bootstrap-server "$BROKERS" --command-config admin.properties --
 			t.Fatal(err)
 		}
 		var user struct {
-			Metadata struct{ Name string }
-			Spec     struct {
+			Metadata struct {
+				Name   string
+				Labels map[string]string
+			}
+			Spec struct {
 				Authorization struct {
 					ACLs []struct {
 						Resource   struct{ Type, Name string }
@@ -66,11 +69,12 @@ kafka-acls.sh --bootstrap-server "$BROKERS" --command-config admin.properties --
 				}
 			}
 		}
-		if err := yaml.Unmarshal([]byte(printed("--role", role, "--format", "strimzi")), &user); err != nil {
+		if err := yaml.Unmarshal([]byte(printed("--role", role, "--format", "strimzi", "--strimzi-cluster", "main")), &user); err != nil {
 			t.Fatal(err)
 		}
 		acls := user.Spec.Authorization.ACLs
-		if g.Principal != "User:weir-"+role || user.Metadata.Name != "weir-"+role || len(acls) != len(g.Rights) {
+		if g.Principal != "User:weir-"+role || user.Metadata.Name != "weir-"+role ||
+			user.Metadata.Labels["strimzi.io/cluster"] != "main" || len(acls) != len(g.Rights) {
 			t.Fatalf("%s: %+v, %+v", role, g, user)
 		}
 		for i, r := range g.Rights {
