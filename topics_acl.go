@@ -83,7 +83,7 @@ topics is for "weir topics create" and "check", and topology for "weir topology 
 	c.Flags().StringArrayVar(&names, "role", nil, "print those of this `ROLE`; can be repeated (default: all)")
 	c.Flags().StringVar(&principal, "principal", "", "`USER` that has the role (default: User:weir-ROLE)")
 	c.Flags().StringVar(&format, "format", formatTool, "`FORM` of the output: kafka-acls, json or strimzi")
-	c.Flags().StringVar(&strimzi, "strimzi-cluster", "", "`NAME` of the Kafka that Strimzi runs: it ignores users without")
+	c.Flags().StringVar(&strimzi, "strimzi-cluster", "", "`NAME` of Strimzi's Kafka, which its users must have")
 	offer(c, "role", kafka.Roles()...)
 	offer(c, "format", formatTool, formatJSON, formatStrimzi)
 	return c

@@ -69,7 +69,8 @@ kafka-acls.sh --bootstrap-server "$BROKERS" --command-config admin.properties --
 				}
 			}
 		}
-		if err := yaml.Unmarshal([]byte(printed("--role", role, "--format", "strimzi", "--strimzi-cluster", "main")), &user); err != nil {
+		strimzi := printed("--role", role, "--format", "strimzi", "--strimzi-cluster", "main")
+		if err := yaml.Unmarshal([]byte(strimzi), &user); err != nil {
 			t.Fatal(err)
 		}
 		acls := user.Spec.Authorization.ACLs
