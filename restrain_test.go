@@ -26,7 +26,8 @@ func TestAgentRunsWhereItMay(t *testing.T) {
 		cpu++
 	}
 	agent := start(t, process(t, []string{
-		"WEIR_KAFKA_BROKERS=127.0.0.1:1", fmt.Sprintf("WEIR_AGENT_CPUS=%d", cpu), "WEIR_INTERVAL=1s", "WEIR_AGENT_NODE=n",
+		"WEIR_KAFKA_BROKERS=127.0.0.1:1", fmt.Sprintf("WEIR_AGENT_CPUS=%d", cpu), "WEIR_INTERVAL=1s",
+		"WEIR_AGENT_NODE=n",
 	}, "agent"))
 	kafkatest.Eventually(t, "a node without a route",
 		func() bool { return agent.errs.Count("nodes without a route") > 0 })

@@ -67,7 +67,7 @@ func TestConsumeFailsLoudly(t *testing.T) {
 					waiting = false
 				case <-time.After(time.Second):
 				}
-				if tc.denied == nil && printed(out, "inForm1", "inForm2") { // it may begin between them
+				if tc.denied == nil && printed(out, "inForm1", "inForm2") { // it may begin between
 					produce(t, cl, &kgo.Record{Topic: job, Value: []byte("\xc3\x01\x01\x02\x03\x04\x05\x06\x07\x08")})
 				}
 			}
