@@ -31,7 +31,11 @@ func TestAgentRunsWhereItMay(t *testing.T) {
 	}, "agent"))
 	kafkatest.Eventually(t, "a node without a route",
 		func() bool { return agent.errs.Count("nodes without a route") > 0 })
-	for task, status := range agent.threads(t, "status") {
+	threads := agent.threads(t, "status")
+	if len(threads) < 3 {
+		t.Errorf("%d threads", len(threads))
+	}
+	for task, status := range threads {
 		if !strings.Contains(status, fmt.Sprintf("\nCpus_allowed_list:\t%d\n", cpu)) {
 			t.Errorf("%s may run elsewhere:\n%s", task, status)
 		}
