@@ -92,15 +92,23 @@ type draft[R any] struct {
 	undecodable []Undecodable
 	badCount    int64
 	bytes       int64     // estimate
-	since       time.Time // when the first record that is not a marker came
+	since       time.Time // when the first record came, or the first that is not a marker if there is one
 }
 
 func newDraft[R any](id int32, t tail) *draft[R] {
 	return &draft[R]{id: id, start: t.next, next: t.next, previous: t.date}
 }
 
-// empty reports whether there is nothing to write. Markers alone make no file. They are read again at the next start.
+// empty reports whether there is nothing to write. Markers alone make no file until they rest.
 func (p *draft[R]) empty() bool { return p.date == "" }
+
+// markersAlone reports whether the draft has seen markers alone, behind an earlier file.
+func (p *draft[R]) markersAlone() bool { return p.empty() && p.previous != "" && p.start < p.next }
+
+// rests reports whether the draft has seen markers alone for so long that its position must be kept.
+func (p *draft[R]) rests(now time.Time) bool {
+	return p.markersAlone() && !now.Before(p.since.Add(quietPeriod))
+}
 
 // ends reports whether the file must end before the item. A file holds rows of one date only.
 func (p *draft[R]) ends(it item[R]) bool {
@@ -114,6 +122,9 @@ func (p *draft[R]) add(it item[R], now time.Time) {
 	}
 	p.next = it.offset + 1
 	if it.marker {
+		if p.since.IsZero() {
+			p.since = now
+		}
 		return
 	}
 	if p.empty() {
@@ -170,6 +181,14 @@ func (p *draft[R]) footer(topic string) Footer {
 	}
 }
 
+// passMarker moves the position to the end of an empty log if a single offset lies between. No summary had it: behind a
+// summary lies at least the marker of its transaction.
+func (p *draft[R]) passMarker(logStart, logEnd int64) {
+	if p.previous != "" && p.next+1 == logStart && logStart == logEnd {
+		p.next = logEnd
+	}
+}
+
 // place checks the position against the offsets of the topic, [logStart, logEnd). A chain that has not begun begins at
 // logStart.
 func (p *draft[R]) place(logStart, logEnd int64) error {
@@ -178,8 +197,10 @@ func (p *draft[R]) place(logStart, logEnd int64) error {
 	case p.next == unread, p.next < logStart && !begun:
 		p.start, p.next = logStart, logStart
 	case p.next < logStart:
-		return fmt.Errorf("%w: partition %d is archived up to %d, the topic begins at %d: what lies between is lost; "+
-			"accept it with `weir sink accept-gap %d`", errOvertaken, p.id, p.next, logStart, p.id)
+		return fmt.Errorf("%w: partition %d is archived up to %d, the topic begins at %d: nobody can tell any more "+
+			"whether the %d offsets between were summaries, or only markers and records of aborted transactions; "+
+			"accept the loss with `weir sink accept-gap %d`",
+			errOvertaken, p.id, p.next, logStart, logStart-p.next, p.id)
 	case p.next > logEnd:
 		return fmt.Errorf("%w: partition %d is archived up to %d, the topic ends at %d: "+
 			"it was made anew, or is another cluster's; "+

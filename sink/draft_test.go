@@ -171,6 +171,9 @@ func TestPlace(t *testing.T) {
 			if errors.Is(c.err, errOvertaken) && !strings.Contains(err.Error(), "weir sink accept-gap 3") {
 				t.Errorf("the remedy is missing: %v", err)
 			}
+			if errors.Is(c.err, errOvertaken) && !strings.Contains(err.Error(), "nobody can tell any more") {
+				t.Errorf("it claims a loss that may be none: %v", err)
+			}
 		})
 	}
 }

@@ -83,6 +83,9 @@ func (s *sink[R]) assign(ctx context.Context, cl *kgo.Client) error {
 			return fmt.Errorf("listing offsets of %s: nothing about partition %d", s.stream.topic, p.id)
 		}
 		start = max(start, floors[p.id])
+		if !s.stream.optional { // agents write to counters without transactions
+			p.passMarker(start, end)
+		}
 		err := p.place(start, end)
 		if errors.Is(err, errOvertaken) && s.stream.optional {
 			err = s.pass(ctx, p, start)

@@ -3,6 +3,8 @@ package sink
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/weirhpc/weir/kafka"
@@ -63,6 +65,60 @@ func (s *sink[R]) yield(p *draft[R]) error {
 	delete(s.waits, p.id) // the chain may have passed the record; otherwise it is found again
 	s.measure(p)
 	return errTaken
+}
+
+// rest keeps the position of a draft that has seen markers alone for long. If that fails, it is tried again later.
+func (s *sink[R]) rest(ctx context.Context, p *draft[R]) error {
+	err := s.keep(ctx, p, lockWait)
+	if err == nil || errors.Is(err, errTaken) || fatal(err) {
+		return err
+	}
+	if !errors.Is(err, fs.ErrNotExist) { // users delete old dates
+		s.log.Warn("cannot keep the position of a quiet partition, trying again in an hour",
+			"partition", p.id, "err", err)
+	}
+	p.since = time.Now()
+	return nil
+}
+
+// keepAll keeps the positions of the drafts that have seen markers alone, where nobody else uses the archive just now.
+func (s *sink[R]) keepAll(ctx context.Context) {
+	for _, p := range s.drafts {
+		if p.markersAlone() {
+			_ = s.keep(ctx, p, 0) // the markers are read again at the next start, if the topic still has them
+		}
+	}
+}
+
+// keep writes a file of nothing but a position. Otherwise retention could delete the markers before it, and the sink
+// could not tell them from lost summaries. No other sink may write meanwhile: it would choose a date by its rows.
+func (s *sink[R]) keep(ctx context.Context, p *draft[R], patience time.Duration) error {
+	a, f, began := s.archive, p.footer(s.stream.topic), time.Now()
+	f.TopicID = s.topicID
+	lock, err := TakeLock(ctx, LockPath(a.dir()), true, patience)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	if err := PutBackLocked(a.dir()); err != nil {
+		return err
+	}
+	if _, err := os.Stat(a.dateDir(p.previous)); err != nil {
+		return err // it was deleted, and must not come back
+	}
+	err = a.lockedCommit(p.previous, f, s.stream.encoder(nil))
+	if errors.Is(err, errTaken) {
+		lock.Unlock() // yield shares it
+		return s.yield(p)
+	}
+	if err != nil {
+		return err
+	}
+	p.date = p.previous
+	s.wrote(p, f, time.Since(began))
+	*p = *newDraft[R](p.id, tail{p.next, p.date, s.topicID})
+	s.measure(p)
+	return nil
 }
 
 // rollAll writes all drafts.

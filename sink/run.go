@@ -138,6 +138,7 @@ func (s *sink[R]) finish(ctx context.Context) error {
 		if err == nil {
 			err = s.rollAll(ctx)
 			if err == nil {
+				s.keepAll(ctx)
 				for _, w := range s.waits {
 					s.log.Warn("ended at a record that this weir does not know, "+
 						"it and what is behind it are read at the next start",
@@ -237,6 +238,11 @@ func (s *sink[R]) step(ctx context.Context, cl *kgo.Client) error {
 	for _, p := range s.drafts {
 		if p.due(now, s.period) {
 			if err := s.roll(ctx, p); err != nil {
+				return err
+			}
+		}
+		if p.rests(now) {
+			if err := s.rest(ctx, p); err != nil {
 				return err
 			}
 		}

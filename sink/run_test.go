@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -123,6 +124,116 @@ func TestMarkersAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.check()
+}
+
+// TestMarkersAreNoLoss: an aborted transaction, or the marker of the last summary, is the last thing in a partition.
+// Then its sink ends, and the topic forgets all. Nobody has to accept a loss.
+func TestMarkersAreNoLoss(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		last func(b *bench) // after the archive has everything
+		seen bool           // by a sink, before the topic forgets it
+	}{
+		"an aborted transaction": {func(b *bench) { b.transaction(0, false, []byte("x"), []byte("y")) }, true},
+		"the marker of the last summary": {func(b *bench) {
+			path := b.summaryFiles()[0]
+			rows, f, err := ReadFile(path)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			remove(b.t, path)
+			f.Next--
+			date, _ := parseDate(filepath.Base(filepath.Dir(path)))
+			if err := Append(b.cfg.Sink.Dir, b.topic, date, rows, f); err != nil {
+				b.t.Fatal(err)
+			}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, rnd := newBench(t, 1), random(t)
+			b.summaries(rnd, 0, 1)
+			if err := b.drain(); err != nil {
+				t.Fatal(err)
+			}
+			c.last(b)
+			if c.seen {
+				if err := b.drain(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ends, err := offsets(t.Context(), kadm.NewClient(b.cl).ListEndOffsets, testTopic)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.deleteBefore(ends[0])
+			if err := b.drain(); err != nil {
+				t.Fatal(err)
+			}
+			b.summaries(rnd, 0, 2)
+			if err := b.drain(); err != nil {
+				t.Fatal(err)
+			}
+			b.check()
+		})
+	}
+}
+
+// TestQuietPartitionKeepsItsPosition: markers that nothing follows become a file after an hour, in the date of the file
+// before. The sink that did not write it goes on behind it.
+func TestQuietPartitionKeepsItsPosition(t *testing.T) {
+	t.Parallel()
+	b, rnd := newBench(t, 1), random(t)
+	b.summaries(rnd, 0, 1)
+	if err := b.drain(); err != nil {
+		t.Fatal(err)
+	}
+	b.transaction(0, false, []byte("x"))
+	quiet, other := b.newSink(nil), b.newSink(nil)
+	for _, s := range []*sink[schemas.Row]{quiet, other} {
+		if err := errors.Join(s.open(t.Context()), s.drain(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if s.drafts[0].rests(time.Now().Add(quietPeriod - time.Minute)) {
+			t.Error("its position is kept before an hour is over")
+		}
+	}
+	p := quiet.drafts[0]
+	before, next := len(b.summaryFiles()), p.next
+	if !p.rests(time.Now().Add(quietPeriod)) {
+		t.Fatalf("its position is never kept: %+v", p)
+	}
+	if err := quiet.rest(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if p.start != next || len(b.summaryFiles()) != before+1 {
+		t.Errorf("the position is %d, with %d files: want %d, with %d", p.start, len(b.summaryFiles()), next, before+1)
+	}
+	if err := other.rest(t.Context(), other.drafts[0]); !errors.Is(err, errTaken) || other.drafts[0].start != next {
+		t.Errorf("the second sink: %v, its position is %d", err, other.drafts[0].start)
+	}
+	// A date that users have deleted does not come back.
+	b.transaction(0, false, []byte("x"))
+	again := b.newSink(nil)
+	if err := errors.Join(again.open(t.Context()), again.drain(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(b.cfg.Sink.Dir, summariesDir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.rest(t.Context(), again.drafts[0]); err != nil || len(b.summaryFiles()) > 0 {
+		t.Errorf("files %v, %v", b.summaryFiles(), err)
+	}
+}
+
+// summaryFiles returns the paths of the files of summaries.
+func (b *bench) summaryFiles() []string {
+	b.t.Helper()
+	paths, err := filepath.Glob(filepath.Join(b.cfg.Sink.Dir, summariesDir, datePrefix+"*", "*"+suffix))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return paths
 }
 
 func TestGaps(t *testing.T) {
