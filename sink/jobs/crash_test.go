@@ -21,10 +21,10 @@ import (
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	before := []Row{
-		{Cluster: "c", JobID: "1", End: epoch, Position: 1},
-		{Cluster: "c", JobID: "2", End: epoch + dayMs, Position: 2},
-		{Cluster: "c", JobID: "3", End: epoch, Position: 3},
-		{Cluster: "c", JobID: "4", End: epoch + 2*dayMs, Position: 4},
+		{Cluster: "c", JobID: "1", Start: new(epoch - 5), End: epoch, Position: 1},
+		{Cluster: "c", JobID: "2", Start: new(epoch - 5), End: epoch + dayMs, Position: 2},
+		{Cluster: "c", JobID: "3", Start: new(epoch - 5), End: epoch, Position: 3},
+		{Cluster: "c", JobID: "4", Start: new(epoch - 5), End: epoch + 2*dayMs, Position: 4},
 	}
 	change := slices.Clone(before)
 	change[0].End, change[0].Position = epoch+dayMs, 11  // one moves there
@@ -90,7 +90,7 @@ func TestCrashes(t *testing.T) {
 // TestFullDisk: where a step fails, all files stay as they are, and the next try succeeds.
 func TestFullDisk(t *testing.T) {
 	s := newStore(t)
-	row := Row{Cluster: "c", JobID: "1", End: epoch, Position: 1}
+	row := Row{Cluster: "c", JobID: "1", Start: new(epoch - 5), End: epoch, Position: 1}
 	s.put(t, "id", row)
 	moved := row
 	moved.End, moved.Position = epoch+dayMs, 2
@@ -131,13 +131,13 @@ func TestWriters(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	equal(t, last(log), stored(t, s.dir), "at the end")
+	equal(t, lives(log), stored(t, s.dir), "at the end")
 }
 
 // TestWriteLooksAgain: another sink writes between the look without the lock and the lock. What it wrote stays.
 func TestWriteLooksAgain(t *testing.T) {
 	s := newStore(t)
-	older := Row{Cluster: "c", JobID: "1", User: "older", End: epoch, Position: 1}
+	older := Row{Cluster: "c", JobID: "1", User: "older", Start: new(epoch - 5), End: epoch, Position: 1}
 	newer, other := older, older
 	newer.User, newer.End, newer.Position = "newer", epoch+dayMs, 2
 	other.JobID = "2"

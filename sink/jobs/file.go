@@ -20,8 +20,9 @@ import (
 const (
 	jobsDir = "jobs"
 
-	// version is that of the columns. A weir that knows fewer columns must not write the file anew without them.
-	version = 2
+	// version is that of the columns and keys. A weir that knows fewer columns must not write the file anew without
+	// them. Before version 3 a namesake took the row of the job before.
+	version = 3
 
 	groupRows = 8 << 10 // in memory while they are written
 	batchRows = 64

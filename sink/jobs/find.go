@@ -14,7 +14,7 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// Find returns the rows of a job, by restart, of the archive in dir. It opens the files of all dates side by side, and
+// Find returns the lives of all jobs with an id, the first one first, of the archive in dir. It opens the files of all dates side by side, and
 // reads rows only of those that have the job. If files are damaged, it returns the rows of the others, and an error.
 func Find(ctx context.Context, dir, jobID string) (rows []Row, err error) {
 	ids := map[string]bool{jobID: true}
@@ -37,8 +37,14 @@ func Find(ctx context.Context, dir, jobID string) (rows []Row, err error) {
 		}
 		return errors.Join(faults...)
 	})
-	slices.SortFunc(rows, func(a, b Row) int { return a.key().compare(b.key()) })
+	slices.SortFunc(rows, InTime)
 	return rows, err
+}
+
+// InTime orders lives of jobs with one id: by their start, or by the end of those without a start.
+func InTime(a, b Row) int {
+	return cmp.Or(cmp.Compare(a.Life().From, b.Life().From), cmp.Compare(a.Restart, b.Restart),
+		cmp.Compare(a.Cluster, b.Cluster))
 }
 
 // Stat returns how many jobs the file of a date claims to have, and its size. It reads the footer alone.

@@ -53,7 +53,9 @@ func TestFind(t *testing.T) {
 				want = append(want, r)
 			}
 		}
-		slices.SortFunc(want, func(a, b Row) int { return int(a.Restart - b.Restart) })
+		slices.SortFunc(want, func(a, b Row) int {
+			return cmp.Or(cmp.Compare(a.End, b.End), cmp.Compare(a.Restart, b.Restart))
+		})
 		if diff := gocmp.Diff(want, got); diff != "" || (id == "none") != (len(got) == 0) {
 			t.Errorf("%s (-want +got):\n%s", id, diff)
 		}
@@ -121,7 +123,7 @@ func TestOlderColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	version := bytes.Index(now, []byte("weir.jobs"))
-	at := version + len("weir.jobs") + bytes.IndexByte(now[version+len("weir.jobs"):], '2')
+	at := version + len("weir.jobs") + bytes.IndexByte(now[version+len("weir.jobs"):], '3')
 	now[at] = '9'
 	if err := os.WriteFile(path, now, 0o644); err != nil {
 		t.Fatal(err)

@@ -18,19 +18,18 @@ type edit struct {
 	drop map[key]bool
 }
 
-// plan returns how files must change so that each job has one row, which is of its newest record. held are all rows
-// that files have of the jobs, and records are newer or older ones. Nothing changes for a record that says what the row
-// says already.
+// plan returns how files must change so that each life of a job has one row, which is of its newest record. held are
+// all rows that files have of the jobs, and records are newer or older ones. A record takes the place of all older ones
+// of the same life. Those of other lives stay: the job has namesakes. Nothing changes for a record that says what the
+// row says already.
 func plan(rows []held, records map[key]Row) map[string]*edit {
-	of := map[key][]held{}
+	of := map[number][]held{}
 	for _, h := range rows {
-		k := h.row.key()
-		of[k] = append(of[k], h)
+		n := h.row.key().number
+		of[n] = append(of[n], h)
 	}
-	for k := range records {
-		if of[k] == nil {
-			of[k] = nil
-		}
+	for k, r := range records {
+		of[k.number] = append(of[k.number], held{"", r}) // in no file
 	}
 	edits := map[string]*edit{}
 	at := func(date string) *edit {
@@ -39,35 +38,25 @@ func plan(rows []held, records map[key]Row) map[string]*edit {
 		}
 		return edits[date]
 	}
-	for k, has := range of {
-		last, ok := newest(has)
-		if r, given := records[k]; given && (!ok || r.Position > last.Position) {
-			last = r
-		}
-		home, there := last.date(), false
-		for _, h := range has {
-			switch {
-			case h.date != home:
-				at(h.date).drop[k] = true
-				continue
-			case h.row.Position != last.Position:
-				at(home).put[k] = last
+	for _, all := range of {
+		slices.SortFunc(all, newestFirst)
+		for i, h := range all {
+			life, home := h.row.Life(), h.row.date()
+			old := slices.ContainsFunc(all[:i], func(newer held) bool { return newer.row.Life().Same(life) })
+			if h.date != "" && (old || h.date != home) {
+				at(h.date).drop[h.row.key()] = true
 			}
-			there = true
-		}
-		if !there {
-			at(home).put[k] = last
+			if !old && h.date != home {
+				at(home).put[h.row.key()] = h.row
+			}
 		}
 	}
 	return edits
 }
 
-// newest returns the row of the newest record. Only an archive that somebody copied together has several.
-func newest(rows []held) (last Row, ok bool) {
-	if len(rows) == 0 {
-		return last, false
-	}
-	return slices.MaxFunc(rows, func(a, b held) int {
-		return cmp.Or(cmp.Compare(a.row.Position, b.row.Position), cmp.Compare(a.row.End, b.row.End))
-	}).row, true
+// newestFirst orders rows and records of one number. Of one record's row and the record itself, the row comes first.
+func newestFirst(a, b held) int {
+	inFile := func(h held) int { return min(len(h.date), 1) }
+	return cmp.Or(cmp.Compare(b.row.Position, a.row.Position), cmp.Compare(inFile(b), inFile(a)),
+		cmp.Compare(b.row.End, a.row.End), cmp.Compare(b.row.Life().From, a.row.Life().From))
 }

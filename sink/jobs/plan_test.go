@@ -40,8 +40,11 @@ func (f files) apply(edits map[string]*edit) {
 func (f files) held(records map[key]Row) (rows []held) {
 	for date, of := range f {
 		for k, r := range of {
-			if _, named := records[k]; named {
-				rows = append(rows, held{date, r})
+			for named := range records {
+				if named.number == k.number {
+					rows = append(rows, held{date, r})
+					break
+				}
 			}
 		}
 	}
@@ -63,20 +66,42 @@ func (f files) all(t *testing.T) map[key]Row {
 	return rows
 }
 
-// randomLog returns records as topic jobs may have them, as rows. Few jobs end on few dates, again and again.
+// randomLog returns records as topic jobs may have them, as rows. Few jobs end on few dates, again and again. Each has
+// namesakes, which begin where the job before may have ended, or later. A correction may change start and end. Reason
+// names the life.
 func randomLog(rnd *rand.Rand, n int) (log []Row) {
+	const slot = 3 * dayMs
+	lives := map[number]int64{}
 	for i := range n {
+		k := number{"c", fmt.Sprint("j", rnd.IntN(5)), int32(rnd.IntN(2))}
+		if rnd.IntN(3) == 0 {
+			lives[k]++
+		}
+		began := epoch + lives[k]*slot
+		end := began + slot - int64(rnd.IntN(3))*dayMs - int64(rnd.IntN(3))
 		log = append(log, Row{
-			Cluster: "c", JobID: fmt.Sprint("j", rnd.IntN(5)), Restart: int32(rnd.IntN(2)),
-			User: fmt.Sprint(rnd.IntN(3)),
-			End:  epoch + int64(rnd.IntN(3))*dayMs + int64(rnd.IntN(3)), State: schemas.StateCompleted,
-			Position: int64(i * 2),
+			Cluster: k.cluster, JobID: k.jobID, Restart: k.restart, User: fmt.Sprint(rnd.IntN(3)),
+			Start: new(began + int64(rnd.IntN(3))), End: end, State: schemas.StateCompleted,
+			Reason: fmt.Sprint("life ", lives[k]), Position: int64(i * 2),
 		})
 	}
 	return log
 }
 
-// last returns the newest record of each job.
+// lives returns the newest record of each life of a random log.
+func lives(log []Row) map[key]Row {
+	of := map[string]Row{}
+	for _, r := range log {
+		of[fmt.Sprint(r.JobID, r.Restart, r.Reason)] = r
+	}
+	rows := map[key]Row{}
+	for _, r := range of {
+		rows[r.key()] = r
+	}
+	return rows
+}
+
+// last returns the newest record of each key.
 func last(log []Row) map[key]Row {
 	rows := map[key]Row{}
 	for _, r := range log {
@@ -87,7 +112,7 @@ func last(log []Row) map[key]Row {
 	return rows
 }
 
-// TestPlan: whatever the order in which records come, and however often, each job has one row, of its newest record.
+// TestPlan: whatever the order in which records come, and however often, each life has one row, of its newest record.
 // Then nothing is written any more.
 func TestPlan(t *testing.T) {
 	t.Parallel()
@@ -99,8 +124,8 @@ func TestPlan(t *testing.T) {
 			f.apply(plan(f.held(last(batch)), last(batch)))
 			f.all(t)
 		}
-		if want, got := last(log), f.all(t); !reflect.DeepEqual(want, got) {
-			t.Fatalf("seed %d (-want +got):\n%s", seed, cmp.Diff(want, got, cmp.AllowUnexported(key{})))
+		if want, got := lives(log), f.all(t); !reflect.DeepEqual(want, got) {
+			t.Fatalf("seed %d (-want +got):\n%s", seed, cmp.Diff(want, got, cmp.AllowUnexported(key{}, number{})))
 		}
 		if edits := plan(f.held(last(log)), last(log)); len(edits) > 0 {
 			t.Fatalf("seed %d: a second time %v", seed, edits)
@@ -110,13 +135,72 @@ func TestPlan(t *testing.T) {
 
 // TestPlanMendsDoubles: an archive that was copied together may have a job on two dates.
 func TestPlanMendsDoubles(t *testing.T) {
-	row := Row{Cluster: "c", JobID: "1", End: epoch, Position: 4}
+	row := Row{Cluster: "c", JobID: "1", Start: new(epoch - 5), End: epoch, Position: 4}
 	older := row
 	older.End, older.Position = epoch+dayMs, 3
 	f := files{row.date(): {row.key(): row}, older.date(): {older.key(): older}}
 	f.apply(plan(f.held(last([]Row{row})), last([]Row{older})))
-	if diff := cmp.Diff(map[key]Row{row.key(): row}, f.all(t), cmp.AllowUnexported(key{})); diff != "" {
+	if diff := cmp.Diff(map[key]Row{row.key(): row}, f.all(t), cmp.AllowUnexported(key{}, number{})); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestNamesakes: which records are of one job.
+func TestNamesakes(t *testing.T) {
+	const hour = 3600_000
+	row := func(start, end int64) Row {
+		r := Row{Cluster: "c", JobID: "1", End: epoch + end*hour}
+		if start >= 0 {
+			r.Start = new(epoch + start*hour)
+		}
+		return r
+	}
+	for name, c := range map[string]struct {
+		before, after Row
+		namesakes     bool
+	}{
+		"a later end":                       {row(1, 5), row(1, 9), false},
+		"an earlier end":                    {row(1, 5), row(1, 2), false},
+		"a later start":                     {row(1, 5), row(4, 5), false},
+		"an earlier start":                  {row(3, 5), row(1, 5), false},
+		"another start and end":             {row(3, 5), row(4, 9), false},
+		"it took no time":                   {row(1, 1), row(1, 5), false},
+		"it takes no time":                  {row(1, 5), row(1, 1), false},
+		"it begins at the other's end":      {row(1, 5), row(5, 9), true},
+		"it begins later":                   {row(1, 5), row(6, 9), true},
+		"it was before":                     {row(6, 9), row(1, 5), true},
+		"it takes no time, at the end":      {row(1, 5), row(5, 5), true},
+		"the start is known":                {row(-1, 5), row(1, 5), false},
+		"the start is known, and the end":   {row(-1, 5), row(1, 6), false},
+		"the start is not known any more":   {row(1, 5), row(-1, 5), false},
+		"no start, and it ends within":      {row(1, 5), row(-1, 4), false},
+		"no start, and it ends later":       {row(1, 5), row(-1, 9), true},
+		"no start, and one at its end":      {row(-1, 5), row(5, 9), true},
+		"no start, twice":                   {row(-1, 5), row(-1, 5), false},
+		"no start, and ends at other times": {row(-1, 5), row(-1, 9), true},
+	} {
+		for _, order := range [][2]int64{{1, 2}, {2, 1}} { // the older record may come last
+			before, after := c.before, c.after
+			before.Position, after.Position = order[0], order[1]
+			f := files{}
+			for _, r := range []Row{before, after} {
+				f.apply(plan(f.held(last([]Row{r})), last([]Row{r})))
+			}
+			want := []Row{before, after}
+			if !c.namesakes {
+				want = want[slices.Index(order[:], 2):][:1]
+			}
+			if diff := cmp.Diff(last(want), f.all(t), cmp.AllowUnexported(key{}, number{})); diff != "" {
+				t.Errorf("%s, %v (-want +got):\n%s", name, order, diff)
+			}
+		}
+	}
+	other := row(1, 5)
+	other.Restart = 1
+	f := files{}
+	f.apply(plan(nil, last([]Row{row(1, 5), other})))
+	if len(f.all(t)) != 2 {
+		t.Errorf("two restarts: %v", f)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package jobs keeps the jobs of topic jobs in the archive, for ever: one row for each job that has ended. The topic
+// Package jobs keeps the jobs of topic jobs in the archive, for ever: one row for each life of a job that has ended. The topic
 // forgets them after some days. The decisions are in plan.go, which looks at no file and asks nobody.
 package jobs
 
@@ -45,18 +45,33 @@ type Row struct {
 
 const earlier = sink.Earlier
 
-// key names one life of a job.
-type key struct {
+// number is what a job and its namesakes have in common.
+type number struct {
 	cluster, jobID string
 	restart        int32
 }
 
-func (r *Row) key() key { return key{r.Cluster, r.JobID, r.Restart} }
+// key names one life of a job.
+type key struct {
+	number
+	from int64 // of the life
+}
+
+func (r *Row) key() key { return key{number{r.Cluster, r.JobID, r.Restart}, r.Life().From} }
+
+// Life returns when the job ran. Of a job without a start its last millisecond alone is known. So two such records with
+// different ends are of two jobs.
+func (r *Row) Life() sink.Life {
+	if r.Start != nil && *r.Start > 0 {
+		return sink.Life{From: *r.Start, To: r.End}
+	}
+	return sink.Life{From: r.End - 1, To: r.End}
+}
 
 // compare orders the rows of a file.
 func (k key) compare(other key) int {
 	return cmp.Or(cmp.Compare(k.jobID, other.jobID), cmp.Compare(k.restart, other.restart),
-		cmp.Compare(k.cluster, other.cluster))
+		cmp.Compare(k.cluster, other.cluster), cmp.Compare(k.from, other.from))
 }
 
 func (k key) String() string { return fmt.Sprintf("%s/%d", k.jobID, k.restart) }

@@ -49,7 +49,7 @@ func stored(t *testing.T, dir string) map[key]Row {
 // equal compares rows. A file does not tell an empty list from none.
 func equal(t *testing.T, want, got map[key]Row, what string) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(key{}), cmp.Transformer("lists", func(r Row) Row {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(key{}, number{}), cmp.Transformer("lists", func(r Row) Row {
 		r.Nodes, r.Cpus = append([]string{}, r.Nodes...), append([]int32{}, r.Cpus...)
 		return r
 	})); diff != "" {
@@ -70,7 +70,7 @@ func (s store) put(t *testing.T, topicID string, records ...Row) {
 	}
 }
 
-// TestStore: the files have the newest record of each job, whatever the order of the batches. A second writer of the
+// TestStore: the files have the newest record of each life, whatever the order of the batches. A second writer of the
 // same records takes no lock, and a file that does not change stays.
 func TestStore(t *testing.T) {
 	t.Parallel()
@@ -85,7 +85,7 @@ func TestStore(t *testing.T) {
 				log[i].ArrayJob, log[i].ArrayTask = new(fmt.Sprint(i)), new(int32(i))
 			case 1:
 				log[i].TimeLimitS, log[i].Exclusive = new(int64(60)), new(i%2 == 0)
-				log[i].MemRequestedBytes, log[i].Start, log[i].Submit = new(int64(1<<40)), new(epoch), new(epoch-1)
+				log[i].MemRequestedBytes, log[i].Submit = new(int64(1<<40)), new(epoch-1)
 			}
 		}
 		s := newStore(t)
@@ -93,7 +93,7 @@ func TestStore(t *testing.T) {
 			s.put(t, "id", batch...)
 			stored(t, s.dir)
 		}
-		equal(t, last(log), stored(t, s.dir), fmt.Sprint("seed ", seed))
+		equal(t, lives(log), stored(t, s.dir), fmt.Sprint("seed ", seed))
 		s.before = func(action, path string) error { return fmt.Errorf("%s of %s", action, path) }
 		s.put(t, "id", log...)
 	}
@@ -103,7 +103,7 @@ func TestStore(t *testing.T) {
 // all.
 func TestStoreMovesJobs(t *testing.T) {
 	s := newStore(t)
-	row := Row{Cluster: "c", JobID: "1", User: "ada", End: epoch}
+	row := Row{Cluster: "c", JobID: "1", User: "ada", Start: new(epoch - 1), End: epoch}
 	other := Row{Cluster: "c", JobID: "2", End: epoch, Position: 1}
 	s.put(t, "id", row, other)
 	reading, stop := context.WithCancel(t.Context())
@@ -130,11 +130,13 @@ func TestStoreMovesJobs(t *testing.T) {
 func TestTopicMadeAnew(t *testing.T) {
 	s := newStore(t)
 	old := []Row{
-		{Cluster: "c", JobID: "1", User: "before", End: epoch, Position: 1000},
+		{Cluster: "c", JobID: "1", User: "before", Start: new(epoch - 5), End: epoch, Position: 1000},
 		{Cluster: "c", JobID: "2", User: "kept", End: epoch, Position: 1001},
 	}
 	s.put(t, "old", old...)
-	again := Row{Cluster: "c", JobID: "1", User: "after", End: epoch + dayMs, Position: 3}
+	again := Row{
+		Cluster: "c", JobID: "1", User: "after", Start: new(epoch - 5), End: epoch + dayMs, Position: 3,
+	}
 	s.put(t, "new", again)
 	kept := old[1]
 	kept.Position = earlier // its file was written anew, under the new topic
@@ -143,7 +145,9 @@ func TestTopicMadeAnew(t *testing.T) {
 	older.User, older.Position = "older", 2
 	s.put(t, "new", older)
 	equal(t, last([]Row{again, kept}), stored(t, s.dir), "an older record")
-	s.put(t, "", Row{Cluster: "c", JobID: "1", User: "newer", End: epoch, Position: 4}) // the id is not known
+	newer := again
+	newer.User, newer.End, newer.Position = "newer", epoch, 4
+	s.put(t, "", newer) // the id is not known
 	if rows := stored(t, s.dir); len(rows) != 2 || rows[again.key()].User != "newer" {
 		t.Errorf("%v", rows)
 	}
