@@ -62,6 +62,8 @@ type Finding struct {
 	Node          *string           `avro:"node"`
 	NodeIntervals int64             `avro:"node_intervals"`
 	Evidence      []FindingEvidence `avro:"evidence"`
+	// JobStart is when the job began; nil if the scheduler does not say. It tells the job from namesakes.
+	JobStart *int64 `avro:"job_start"`
 }
 
 // FindingEvidence is a number that a rule looked at, over the matched intervals.
@@ -161,6 +163,11 @@ func (f *Finding) validateNumbers() error {
 		ms    int64
 	}{{"first_interval", f.FirstInterval}, {"last_interval", f.LastInterval}, {"as_of", f.AsOf}} {
 		if err := checkTime(t.field, t.ms); err != nil {
+			return err
+		}
+	}
+	if f.JobStart != nil {
+		if err := checkTime("job_start", *f.JobStart); err != nil {
 			return err
 		}
 	}

@@ -336,6 +336,7 @@ func (d draw) finding() Record {
 		[]string{ClassLow, ClassMed, ClassHigh}[d.IntN(3)], worst * []float64{0, 1, d.Float64()}[d.IntN(3)], worst,
 		d.between(0, maxTimeMs), d.between(0, maxTimeMs), d.between(0, maxTimeMs), d.between(1, maxIntervalMs),
 		intervals, evaluated, matched, maybe(d, d.name), d.between(0, matched), nil,
+		maybe(d, func() int64 { return d.between(0, maxTimeMs) }),
 	}
 	for _, name := range d.names(16) {
 		f.Evidence = append(f.Evidence, FindingEvidence{name + ".d5", d.float(), d.float(), d.float()})

@@ -752,6 +752,7 @@ func TestLimitsOfFindings(t *testing.T) {
 	} {
 		bound(t, finding, field, func(f *Finding, v int64) { *of(f) = v }, goodTimes, badTimes)
 	}
+	bound(t, finding, "job_start", func(f *Finding, v int64) { f.JobStart = &v }, goodTimes, badTimes)
 	bound(t, finding, "interval_ms", func(f *Finding, v int64) { f.IntervalMs = v }, goodLengths, badLengths)
 	type counts struct{ matched, evaluated, intervals int64 }
 	bound(t, finding, "intervals",

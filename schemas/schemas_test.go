@@ -107,7 +107,7 @@ func samples() []Record {
 			"c1", "4711", 1, "idle-cores", "00ff00ff00ff00ff", "cores do nothing", "ask for 12", "#SBATCH -n 12",
 			FindingOpen, true, Certain, ClassHigh, 0.25, 0.75, 1_700_000_010_000, 1_700_000_050_000, 1_700_000_060_000,
 			10_000, 40, 30, 20, new("n17"), 12,
-			[]FindingEvidence{{"cpu_idle.d9", 0.5, 0.75, 1}},
+			[]FindingEvidence{{"cpu_idle.d9", 0.5, 0.75, 1}}, new(int64(1_700_000_003_500)),
 		},
 		&Finding{
 			Cluster: "c", JobID: "1", Rule: "r", RuleHash: "0", State: FindingClosed, Certainty: Possible,
@@ -173,7 +173,7 @@ func TestEverySchemaAgreesWithGoavro(t *testing.T) {
 func TestFingerprints(t *testing.T) {
 	want := map[string]string{
 		"BalanceState": "4ef5888d01398460", "CounterBatch": "047a882c3070c0bc", "FindState": "68bb29f19999f65f",
-		"Finding": "4a41326e41d0d698", "Gap": "b6415daba41fec8a",
+		"Finding": "cd6d0d9f5f6cb98d", "Gap": "b6415daba41fec8a",
 		"Job": "0ae430c24bc69a0a", "JobPartial": "6ee17a58c2b5b02e", "JobSummary": "b8af70d00328cd54",
 		"NodeSummary": "7e78e6b7b72c5edc", "Progress": "29966c93eccc0d81", "Reject": "1867763f6691ffd2",
 		"Route": "4da3872c4b5d6ae9", "Tick": "c1c1887eac64c64f", "Trigger": "8fb9321cf0582011",
@@ -286,7 +286,8 @@ func TestOlderSchemas(t *testing.T) {
 			j.Cores, j.Gpus, j.TimeLimitS, j.MemRequestedBytes, j.Exclusive = nil, nil, nil, nil, nil
 			j.ArrayJob, j.ArrayTask = nil, nil
 		},
-		"Job-5ca6aea4000d9ab8": func(r Record) { r.(*Job).ArrayJob, r.(*Job).ArrayTask = nil, nil },
+		"Finding-98d6d0416e32414a": func(r Record) { r.(*Finding).JobStart = nil },
+		"Job-5ca6aea4000d9ab8":     func(r Record) { r.(*Job).ArrayJob, r.(*Job).ArrayTask = nil, nil },
 	}
 	if len(lacks) != len(files) {
 		t.Errorf("%d of %d older schemas are compared", len(lacks), len(files))

@@ -72,7 +72,7 @@ func tables() []table {
 			of(double, "severity", "worst"), of(timestamp, "first_interval", "last_interval", "as_of"),
 			of(long, "interval_ms", "intervals", "evaluated", "matched"), of(text, "node"), of(long, "node_intervals"),
 			of(texts, "evidence_names"), of(doubles, "evidence_means", "evidence_lows", "evidence_highs"),
-			of(text, "hint", "slurm"), of(long, "position"))},
+			of(text, "hint", "slurm"), of(long, "position"), of(timestamp, "job_start"))},
 		{"samples", columns(of(text, "cluster", "node", "job_id"), of(short, "restart"),
 			of(timestamp, "interval_start"), of(long, "interval_ms"), metric,
 			of(shorts, "cpus"), of(doubles, "values"), of(timestamp, "sampled_at"),

@@ -21,8 +21,9 @@ import (
 const (
 	table = "findings"
 
-	// version is that of the columns. A weir that knows fewer columns must not write the file anew without them.
-	version = 1
+	// version is that of the columns and keys. A weir that knows fewer columns must not write the file anew without
+	// them. Before version 2 findings of a namesake took the rows of the job before.
+	version = 2
 
 	groupRows = 8 << 10 // in memory while they are written
 	batchRows = 64

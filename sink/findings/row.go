@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
 )
 
 // Row is a final finding. What a user may rely on has a row in docs/archive.md.
@@ -42,21 +43,39 @@ type Row struct {
 	Slurm string `parquet:"slurm,dict" json:"slurm"`
 	// Position is the offset in topic findings of the record that the row was made of; -1 for one of another topic.
 	Position int64 `parquet:"position" json:"position"`
+	// JobStart is when the job began; null if that is not known.
+	JobStart *int64 `parquet:"job_start,optional,timestamp(millisecond)" json:"job_start"`
 }
 
-// key names a finding.
-type key struct {
+// number is what findings of a rule for a job and for its namesakes have in common.
+type number struct {
 	cluster, jobID string
 	restart        int32
 	rule           string
 }
 
-func (r *Row) key() key { return key{r.Cluster, r.JobID, r.Restart, r.Rule} }
+// key names a finding.
+type key struct {
+	number
+	from int64 // of the job's life
+}
+
+func (r *Row) key() key { return key{number{r.Cluster, r.JobID, r.Restart, r.Rule}, r.life().From} }
+
+// life returns when the job ran, as far as the finding tells. Without a start it began with its first interval, or
+// later if some were missing.
+func (r *Row) life() sink.Life {
+	l := sink.Life{From: r.AsOf - max(r.Intervals-1, 0)*r.IntervalMs, To: r.AsOf + r.IntervalMs}
+	if r.JobStart != nil && *r.JobStart > 0 {
+		l.From = *r.JobStart
+	}
+	return l
+}
 
 // compare orders the rows of a file.
 func (k key) compare(other key) int {
 	return cmp.Or(cmp.Compare(k.jobID, other.jobID), cmp.Compare(k.restart, other.restart),
-		cmp.Compare(k.rule, other.rule), cmp.Compare(k.cluster, other.cluster))
+		cmp.Compare(k.rule, other.rule), cmp.Compare(k.cluster, other.cluster), cmp.Compare(k.from, other.from))
 }
 
 func (k key) String() string { return fmt.Sprintf("%s/%d/%s", k.jobID, k.restart, k.rule) }
@@ -75,7 +94,7 @@ func rowOf(f *schemas.Finding, offset int64) (Row, bool) {
 		State: f.State, Certainty: f.Certainty, Class: f.Class, Severity: f.Severity, Worst: f.Worst,
 		FirstInterval: f.FirstInterval, LastInterval: f.LastInterval, AsOf: f.AsOf, IntervalMs: f.IntervalMs,
 		Intervals: f.Intervals, Evaluated: f.Evaluated, Matched: f.Matched, Node: f.Node,
-		NodeIntervals: f.NodeIntervals, Hint: f.Hint, Slurm: f.Slurm, Position: offset,
+		NodeIntervals: f.NodeIntervals, Hint: f.Hint, Slurm: f.Slurm, Position: offset, JobStart: f.JobStart,
 	}
 	for _, e := range f.Evidence {
 		r.EvidenceNames, r.EvidenceMeans = append(r.EvidenceNames, e.Name), append(r.EvidenceMeans, e.Mean)
@@ -91,7 +110,7 @@ func (r *Row) Finding() schemas.Finding {
 		Hint: r.Hint, Slurm: r.Slurm, State: r.State, Final: true, Certainty: r.Certainty, Class: r.Class,
 		Severity: r.Severity, Worst: r.Worst, FirstInterval: r.FirstInterval, LastInterval: r.LastInterval,
 		AsOf: r.AsOf, IntervalMs: r.IntervalMs, Intervals: r.Intervals, Evaluated: r.Evaluated, Matched: r.Matched,
-		Node: r.Node, NodeIntervals: r.NodeIntervals,
+		Node: r.Node, NodeIntervals: r.NodeIntervals, JobStart: r.JobStart,
 	}
 	n := len(r.EvidenceNames)
 	if len(r.EvidenceMeans) != n || len(r.EvidenceLows) != n || len(r.EvidenceHighs) != n {

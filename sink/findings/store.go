@@ -29,9 +29,11 @@ type store struct {
 
 func (s *store) disk() sink.Dated { return sink.Dated{Dir: s.dir, Table: table, Before: s.before} }
 
-// held is where the archive has a finding, and of which record.
+// held is where the archive has a finding, of which record, and when its job ran.
 type held struct {
-	date     string
+	key
+	life     sink.Life
+	date     string // empty: it is a record
 	position int64
 }
 
@@ -42,9 +44,17 @@ type edit struct {
 	drop map[key]bool
 }
 
-// plan returns how files must change so that each finding has one row, which is of its newest record. Nothing changes
-// for a record that the archive has already.
-func plan(has map[key][]held, records map[key]Row) map[string]*edit {
+// plan returns how files must change so that each finding of each job has one row, which is of its newest record. has
+// are all rows that the files have of these rules and numbers. A record takes the place of all older ones for the same
+// life. Nothing changes for a record that the archive has already.
+func plan(has map[number][]held, records map[key]Row) map[string]*edit {
+	of := map[number][]held{}
+	for k, r := range records {
+		if of[k.number] == nil {
+			of[k.number] = slices.Clone(has[k.number])
+		}
+		of[k.number] = append(of[k.number], held{k, r.life(), "", r.Position})
+	}
 	edits := map[string]*edit{}
 	at := func(date string) *edit {
 		if edits[date] == nil {
@@ -52,26 +62,24 @@ func plan(has map[key][]held, records map[key]Row) map[string]*edit {
 		}
 		return edits[date]
 	}
-	for k, r := range records {
-		home := held{r.date(), r.Position}
-		put := true
-		for _, h := range has[k] {
-			if h.position > home.position || h.position == home.position && h.date > home.date {
-				home, put = h, false
+	for _, all := range of {
+		slices.SortFunc(all, newestFirst)
+		for i, h := range all {
+			old := slices.ContainsFunc(all[:i], func(newer held) bool { return newer.life.Same(h.life) })
+			switch r := records[h.key]; {
+			case old && h.date != "":
+				at(h.date).drop[h.key] = true
+			case !old && h.date == "":
+				at(r.date()).put[h.key] = r
 			}
-		}
-		for _, h := range has[k] {
-			if h == home {
-				put = false
-			} else if h.date != home.date {
-				at(h.date).drop[k] = true
-			}
-		}
-		if put {
-			at(home.date).put[k] = r
 		}
 	}
 	return edits
+}
+
+// newestFirst orders rows and records of one number. Of one record's row and the record itself, the row comes first.
+func newestFirst(a, b held) int {
+	return cmp.Or(cmp.Compare(b.position, a.position), cmp.Compare(b.date, a.date), cmp.Compare(b.from, a.from))
 }
 
 // write brings the files up to date with the newest record of each finding. It waits so long for readers. It returns
@@ -110,18 +118,18 @@ func (s *store) planned(ctx context.Context, topicID string, records map[key]Row
 	if err != nil {
 		return nil, nil, err
 	}
-	jobs, homes := map[string]bool{}, map[string]bool{}
+	jobs, homes, asked := map[string]bool{}, map[string]bool{}, map[number]bool{}
 	for k, r := range records {
-		jobs[k.jobID], homes[r.date()] = true, true
+		jobs[k.jobID], homes[r.date()], asked[k.number] = true, true, true
 	}
-	has, bad := map[key][]held{}, map[string]error{}
+	has, bad := map[number][]held{}, map[string]error{}
 	for _, date := range dates {
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
 		err := s.read(date, topicID, func(f *file) bool { return homes[date] || f.mayHave(jobs) }, func(r *Row) {
-			if _, asked := records[r.key()]; asked {
-				has[r.key()] = append(has[r.key()], held{date, r.Position})
+			if k := r.key(); asked[k.number] {
+				has[k.number] = append(has[k.number], held{k, r.life(), date, r.Position})
 			}
 		})
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -132,8 +140,8 @@ func (s *store) planned(ctx context.Context, topicID string, records map[key]Row
 	if len(bad) > 0 {
 		good = maps.Clone(records)
 		maps.DeleteFunc(good, func(_ key, r Row) bool { return bad[r.date()] != nil })
-		for k := range has {
-			has[k] = slices.DeleteFunc(has[k], func(h held) bool { return bad[h.date] != nil })
+		for n := range has {
+			has[n] = slices.DeleteFunc(has[n], func(h held) bool { return bad[h.date] != nil })
 		}
 	}
 	return plan(has, good), bad, nil

@@ -34,7 +34,7 @@ func final(job, rule, title string, asOf int64) schemas.Finding {
 	return schemas.Finding{
 		Cluster: "c", JobID: job, Rule: rule, RuleHash: "00ff00ff00ff00ff", Title: title, State: schemas.FindingOpen,
 		Final: true, Certainty: schemas.Certain, Class: schemas.ClassMed, Severity: 0.25, Worst: 0.5, AsOf: asOf,
-		IntervalMs: 1000, Intervals: 9, Evaluated: 8, Matched: 7,
+		IntervalMs: 1000, Intervals: 9, Evaluated: 8, Matched: 7, JobStart: new(epoch - 10_000),
 	}
 }
 
@@ -48,7 +48,7 @@ func row(t *testing.T, f schemas.Finding, offset int64) Row {
 	return r
 }
 
-// newest returns the row of the last record of each finding.
+// newest returns the row of the last record of each key.
 func newest(rows []Row) map[key]Row {
 	last := map[key]Row{}
 	for _, r := range rows {
@@ -84,7 +84,7 @@ func stored(t *testing.T, dir string) map[key]Row {
 // equal compares rows. A file does not tell an empty list from none.
 func equal(t *testing.T, want, got map[key]Row, what string) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(key{}), cmp.Transformer("lists", func(r Row) Row {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(key{}, number{}), cmp.Transformer("lists", func(r Row) Row {
 		r.EvidenceNames = append([]string{}, r.EvidenceNames...)
 		for _, l := range []*[]float64{&r.EvidenceMeans, &r.EvidenceLows, &r.EvidenceHighs} {
 			*l = append([]float64{}, *l...)
@@ -108,12 +108,21 @@ func (s store) put(t *testing.T, topicID string, rows ...Row) {
 	}
 }
 
-// randomLog returns rows as topic findings may give them: few findings, whose last interval is on few dates.
+// randomLog returns rows as topic findings may give them: few findings, whose last interval is on few dates. Their jobs
+// have namesakes, and corrected starts. The hash of the rule names the life.
 func randomLog(rnd *rand.Rand, n int) (log []Row) {
+	const slot = 3 * dayMs
+	lives := map[string]int64{}
 	for i := range n {
-		f := final(fmt.Sprint("j", rnd.IntN(5)), []string{"idle-cores", "serial", "swapping"}[rnd.IntN(3)],
-			fmt.Sprint(rnd.IntN(3)), epoch+int64(rnd.IntN(3))*dayMs+int64(rnd.IntN(3)))
-		f.Restart = int32(rnd.IntN(2))
+		job, restart := fmt.Sprint("j", rnd.IntN(5)), int32(rnd.IntN(2))
+		of := fmt.Sprint(job, restart)
+		if rnd.IntN(4) == 0 {
+			lives[of]++
+		}
+		began := epoch + lives[of]*slot
+		f := final(job, []string{"idle-cores", "serial", "swapping"}[rnd.IntN(3)],
+			fmt.Sprint(rnd.IntN(3)), began+slot-1000-int64(rnd.IntN(3))*dayMs-int64(rnd.IntN(3)))
+		f.Restart, f.JobStart, f.RuleHash = restart, new(began+int64(rnd.IntN(3))), fmt.Sprint("life", lives[of])
 		if rnd.IntN(2) == 0 {
 			f.Node, f.NodeIntervals = new(fmt.Sprint("n", i)), 3
 			f.Evidence = []schemas.FindingEvidence{{Name: "cpu_idle.d9", Low: 0.5, Mean: 0.75, High: float64(i)}}
@@ -125,7 +134,51 @@ func randomLog(rnd *rand.Rand, n int) (log []Row) {
 	return log
 }
 
-// TestStore: the files have the newest record of each finding, whatever the order of the batches. A second writer of
+// perLife returns the newest row of each rule and life of a random log.
+func perLife(log []Row) map[key]Row {
+	of := map[string]Row{}
+	for _, r := range log {
+		of[fmt.Sprint(r.JobID, r.Restart, r.Rule, r.RuleHash)] = r
+	}
+	return newest(slices.Collect(maps.Values(of)))
+}
+
+// TestNamesakes: a finding for a job does not take the row of one for a job that had its number before. One for the
+// same job does, even if the times that it tells are others.
+func TestNamesakes(t *testing.T) {
+	of := func(start, asOf, position int64) Row {
+		f := final("1", "serial", fmt.Sprint(position), epoch+asOf)
+		if f.JobStart = nil; start >= 0 {
+			f.JobStart = new(epoch + start)
+		}
+		return row(t, f, position)
+	}
+	for name, c := range map[string]struct {
+		before, after Row
+		namesakes     bool
+	}{
+		"a later end":                 {of(0, 20_000, 1), of(0, 60_000, 2), false},
+		"the start was corrected":     {of(0, 20_000, 1), of(2000, 60_000, 2), false},
+		"it began later":              {of(0, 20_000, 1), of(21_000, 60_000, 2), true},
+		"it began before":             {of(30_000, 60_000, 1), of(0, 20_000, 2), true},
+		"no start, of the same time":  {of(-1, 20_000, 1), of(-1, 25_000, 2), false},
+		"no start, of later":          {of(-1, 20_000, 1), of(-1, 29_000, 2), true},
+		"no start, and then it is":    {of(-1, 20_000, 1), of(0, 90_000, 2), false},
+		"no start, and one began now": {of(-1, 20_000, 1), of(21_000, 90_000, 2), true},
+	} {
+		s := newStore(t)
+		s.put(t, "id", c.before)
+		s.put(t, "id", c.after)
+		s.put(t, "id", c.before) // a sink starts again
+		want := []Row{c.after}
+		if c.namesakes {
+			want = append(want, c.before)
+		}
+		equal(t, newest(want), stored(t, s.dir), name)
+	}
+}
+
+// TestStore: the files have the newest record of each finding and life, whatever the order of the batches. A second writer of
 // the same records takes no lock, and a file that does not change stays.
 func TestStore(t *testing.T) {
 	t.Parallel()
@@ -137,7 +190,7 @@ func TestStore(t *testing.T) {
 			s.put(t, "id", batch...)
 			stored(t, s.dir)
 		}
-		equal(t, newest(log), stored(t, s.dir), fmt.Sprint("seed ", seed))
+		equal(t, perLife(log), stored(t, s.dir), fmt.Sprint("seed ", seed))
 		s.before = func(action, path string) error { return fmt.Errorf("%s of %s", action, path) }
 		s.put(t, "id", log...)
 	}
@@ -305,7 +358,7 @@ func TestWriters(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	equal(t, newest(log), stored(t, s.dir), "at the end")
+	equal(t, perLife(log), stored(t, s.dir), "at the end")
 }
 
 // TestWriteLooksAgain: another sink writes between the look without the lock and the lock. What it wrote stays.
@@ -351,7 +404,7 @@ func TestBadFiles(t *testing.T) {
 		"text":  {func([]byte) []byte { return []byte(strings.Repeat("rubbish", 100)) }, ErrBadFile},
 		"newer": {func(b []byte) []byte {
 			at := bytes.Index(b, newer) + len(newer)
-			at += slices.Index(b[at:], '1')
+			at += slices.Index(b[at:], '2')
 			b[at] = '9'
 			return b
 		}, errNewer},
@@ -396,7 +449,7 @@ func TestFlippedByte(t *testing.T) {
 	s := newStore(t)
 	log := randomLog(rand.New(rand.NewPCG(5, 5)), 60)
 	for i := range log {
-		log[i].AsOf = epoch
+		log[i].AsOf, log[i].JobStart = epoch, new(epoch-10_000)
 	}
 	s.put(t, "id", log...)
 	path := Path(s.dir, "2026-11-20")
