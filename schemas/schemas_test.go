@@ -107,7 +107,8 @@ func samples() []Record {
 			"c1", "4711", 1, "idle-cores", "00ff00ff00ff00ff", "cores do nothing", "ask for 12", "#SBATCH -n 12",
 			FindingOpen, true, Certain, ClassHigh, 0.25, 0.75, 1_700_000_010_000, 1_700_000_050_000, 1_700_000_060_000,
 			10_000, 40, 30, 20, new("n17"), 12,
-			[]FindingEvidence{{"cpu_idle.d9", 0.5, 0.75, 1}}, new(int64(1_700_000_003_500)),
+			[]FindingEvidence{{"cpu_idle.d9", 0.5, 0.75, 1}},
+			new(int64(1_700_000_003_500)),
 		},
 		&Finding{
 			Cluster: "c", JobID: "1", Rule: "r", RuleHash: "0", State: FindingClosed, Certainty: Possible,

@@ -178,8 +178,8 @@ func TestNamesakes(t *testing.T) {
 	}
 }
 
-// TestStore: the files have the newest record of each finding and life, whatever the order of the batches. A second writer of
-// the same records takes no lock, and a file that does not change stays.
+// TestStore: the files have the newest record of each finding and life, whatever the order of the batches. A second
+// writer of the same records takes no lock, and a file that does not change stays.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(kafkatest.Cases(12, 3)) {

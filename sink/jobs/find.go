@@ -14,8 +14,9 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// Find returns the lives of all jobs with an id, the first one first, of the archive in dir. It opens the files of all dates side by side, and
-// reads rows only of those that have the job. If files are damaged, it returns the rows of the others, and an error.
+// Find returns the lives of all jobs with an id, the first one first, of the archive in dir. It opens the files of all
+// dates side by side, and reads rows only of those that have the id. If files are damaged, it returns the rows of the
+// others, and an error.
 func Find(ctx context.Context, dir, jobID string) (rows []Row, err error) {
 	ids := map[string]bool{jobID: true}
 	err = sink.Reading(ctx, dir, func() error {
