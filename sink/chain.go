@@ -36,6 +36,9 @@ var (
 	errOvertaken = errors.New("retention overtook the archive")
 	// errBeyondEnd is returned when the archive is ahead of the topic: another cluster's, or a topic made anew.
 	errBeyondEnd = errors.New("the archive is ahead of the topic")
+	// errEndLost is returned when the archived topic ends before its archive. Its brokers lost the rest, and whoever
+	// waits goes on behind it.
+	errEndLost = errors.New("the brokers lost the topic's end, waiting until it reaches the archive")
 	// errTopicReplaced is returned when the archived topic was deleted. A topic with the same name and another id has
 	// taken its place, and begins anew.
 	errTopicReplaced = errors.New("the topic was deleted and made again")

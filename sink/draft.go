@@ -190,8 +190,8 @@ func (p *draft[R]) passMarker(logStart, logEnd int64) {
 }
 
 // place checks the position against the offsets of the topic, [logStart, logEnd). A chain that has not begun begins at
-// logStart.
-func (p *draft[R]) place(logStart, logEnd int64) error {
+// logStart. same means that the topic is known to be the archived one: then nobody made it anew.
+func (p *draft[R]) place(logStart, logEnd int64, same bool) error {
 	begun := p.previous != "" || !p.empty()
 	switch {
 	case p.next == unread, p.next < logStart && !begun:
@@ -201,6 +201,9 @@ func (p *draft[R]) place(logStart, logEnd int64) error {
 			"whether the %d offsets between were summaries, or only markers and records of aborted transactions; "+
 			"accept the loss with `weir sink accept-gap %d`",
 			errOvertaken, p.id, p.next, logStart, logStart-p.next, p.id)
+	case p.next > logEnd && same:
+		return fmt.Errorf("%w: partition %d is archived up to %d, and ends at %d: leave the archive as it is; "+
+			"what is written up to there is not archived again", errEndLost, p.id, p.next, logEnd)
 	case p.next > logEnd:
 		return fmt.Errorf("%w: partition %d is archived up to %d, the topic ends at %d: "+
 			"it was made anew, or is another cluster's; "+

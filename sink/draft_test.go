@@ -150,21 +150,23 @@ func TestPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		draft      *draft[schemas.Row]
 		start, end int64
+		same       bool
 		next       int64
 		err        error
 	}{
-		"first start":                    {fresh(3, tail{next: unread, date: ""}), 40, 50, 40, nil},
-		"first start, empty log":         {fresh(3, tail{next: unread, date: ""}), 0, 0, 0, nil},
-		"nothing archived, log moved on": {fresh(3, tail{next: 40, date: ""}), 60, 70, 60, nil},
-		"inside":                         {fresh(3, tail{next: 45, date: "a"}), 40, 50, 45, nil},
-		"at the end":                     {fresh(3, tail{next: 50, date: "a"}), 40, 50, 50, nil},
-		"at the start":                   {fresh(3, tail{next: 40, date: "a"}), 40, 50, 40, nil},
-		"overtaken":                      {fresh(3, tail{next: 39, date: "a"}), 40, 50, 39, errOvertaken},
-		"overtaken with rows in hand":    {held, 40, 50, 11, errOvertaken},
-		"ahead of the topic":             {fresh(3, tail{next: 51, date: "a"}), 40, 50, 51, errBeyondEnd},
+		"first start":                    {fresh(3, tail{next: unread, date: ""}), 40, 50, false, 40, nil},
+		"first start, empty log":         {fresh(3, tail{next: unread, date: ""}), 0, 0, false, 0, nil},
+		"nothing archived, log moved on": {fresh(3, tail{next: 40, date: ""}), 60, 70, false, 60, nil},
+		"inside":                         {fresh(3, tail{next: 45, date: "a"}), 40, 50, true, 45, nil},
+		"at the end":                     {fresh(3, tail{next: 50, date: "a"}), 40, 50, true, 50, nil},
+		"at the start":                   {fresh(3, tail{next: 40, date: "a"}), 40, 50, false, 40, nil},
+		"overtaken":                      {fresh(3, tail{next: 39, date: "a"}), 40, 50, false, 39, errOvertaken},
+		"overtaken with rows in hand":    {held, 40, 50, true, 11, errOvertaken},
+		"ahead of a topic":               {fresh(3, tail{next: 51, date: "a"}), 40, 50, false, 51, errBeyondEnd},
+		"ahead of the archived topic":    {fresh(3, tail{next: 51, date: "a"}), 40, 50, true, 51, errEndLost},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.draft.place(c.start, c.end)
+			err := c.draft.place(c.start, c.end, c.same)
 			if !errors.Is(err, c.err) || c.draft.next != c.next {
 				t.Errorf("place: next %d, %v; want %d, %v", c.draft.next, err, c.next, c.err)
 			}

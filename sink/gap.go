@@ -86,18 +86,19 @@ func missing(ctx context.Context, cfg config.Config, topic string, partition int
 	}
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
-	count, id, err := describe(ctx, adm, topic)
+	count, _, err := describe(ctx, adm, topic)
 	if err != nil {
 		return hole{}, err
 	}
 	if int(partition) >= count {
 		return hole{}, fmt.Errorf("%w: topic %s has no partition %d, only 0 to %d", errNoGap, topic, partition, count-1)
 	}
-	if err := sameTopic(topic, last.topicID, id); err != nil {
-		return hole{}, err
-	}
-	start, end, err := kafka.Bounds(ctx, adm, topic, partition)
+	agreed, err := kafka.Agree(ctx, cl, topic, partition) // nobody can take a gap back
 	if err != nil {
+		return hole{}, fmt.Errorf("nothing is accepted, try again when all brokers run: %w", err)
+	}
+	id, start, end := agreed.ID, agreed.Partitions[partition].Start, agreed.Partitions[partition].End
+	if err := sameTopic(topic, last.topicID, id); err != nil {
 		return hole{}, err
 	}
 	begun := last.next != unread
@@ -105,13 +106,17 @@ func missing(ctx context.Context, cfg config.Config, topic string, partition int
 	case begun && last.next < start:
 		return hole{last, link{start: start}}, nil
 	case begun && last.next > end:
-		return hole{}, fmt.Errorf("%w: partition %d of %s is archived up to %d, and the topic ends at %d",
-			errBeyondEnd, partition, topic, last.next, end)
+		return hole{}, fmt.Errorf("%w: partition %d of %s is archived up to %d, and the topic ends at %d, %s",
+			errBeyondEnd, partition, topic, last.next, end, agreed.Partitions[partition].By())
 	case !begun:
 		last.next = start
 	}
 	last.topicID = id
-	u, err := nextUnknown(ctx, cfg, partition, last.next, end)
+	_, stable, err := kafka.Bounds(ctx, adm, topic, partition)
+	if err != nil {
+		return hole{}, err
+	}
+	u, err := nextUnknown(ctx, cfg, partition, last.next, stable)
 	switch {
 	case err != nil:
 		return hole{}, err

@@ -27,11 +27,12 @@ type wait struct {
 // attend looks after changes that no record shows: a topic that was replaced, and partitions that wait.
 func (s *sink[R]) attend(ctx context.Context, cl *kgo.Client, now time.Time) error {
 	if now.Sub(s.identified) >= s.look {
+		s.identified = now
 		limited, cancel := context.WithTimeout(ctx, awayLimit) // files become due while no broker answers
-		_, err := s.identify(limited, kadm.NewClient(cl))
+		err := s.identify(limited, kadm.NewClient(cl))
 		cancel()
-		if fatal(err) && !errors.Is(err, errNoTopic) {
-			return err // any other error shows in the fetches
+		if isVerdict(err) { // a new start asks all brokers; any other error shows in the fetches
+			return errors.New("one broker does not have the topic as it was: " + err.Error())
 		}
 	}
 	for _, w := range s.waits {
