@@ -62,13 +62,23 @@ func balanceOf(load loadFlags) serve {
 	}, schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance, schemas.TopicProgress)
 	return func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		// Files first: a wrong name is reported at once, even while the brokers are away.
-		if err := errors.Join(readable("balance.jobs_file", cfg.Balance.JobsFile),
-			directory("balance.drop_dir", cfg.Balance.DropDir), checkTree(cfg),
+		if err := errors.Join(unlessSilent(log, readable("balance.jobs_file", cfg.Balance.JobsFile)),
+			unlessSilent(log, directory("balance.drop_dir", cfg.Balance.DropDir)), checkTree(cfg),
 			scheduler.CheckCPUIDs(cfg)); err != nil {
 			return usageError{err}
 		}
 		return run(ctx, cfg, log)
 	}
+}
+
+// unlessSilent returns the error of a list of jobs, unless its file system hangs. The intervals are closed without that
+// list, by the Routes of before.
+func unlessSilent(log *slog.Logger, err error) error {
+	if errors.Is(err, config.ErrSilent) {
+		log.Warn("list of jobs does not answer: the balancer goes on without it", "err", err)
+		return nil
+	}
+	return err
 }
 
 // balance gathers the machine and the sources of jobs, and runs the balancer on them. What a person must set is a wrong
@@ -109,7 +119,9 @@ func treeOf(cfg config.Config, nodes []string) (*topology.Tree, error) {
 	if cfg.Balance.TreeFile == "" {
 		return topology.Flat(nodes), nil
 	}
-	return topology.ReadFile(cfg.Balance.TreeFile)
+	return config.Answer(cfg.Balance.TreeFile, func() (*topology.Tree, error) {
+		return topology.ReadFile(cfg.Balance.TreeFile)
+	})
 }
 
 // machine waits until Slurm says which nodes there are. It returns nil if ctx ends before.
@@ -148,7 +160,9 @@ func schedulers(ctx context.Context, cfg config.Config) (sources []scheduler.Sou
 		sources = append(sources, scheduler.StartDropDir(ctx, cfg))
 	}
 	if cfg.Balance.JobsFile != "" {
-		sources = append(sources, scheduler.NewFileSource(cfg.Balance.JobsFile))
+		file := scheduler.NewFileSource(cfg.Balance.JobsFile)
+		file.Jobs(time.Now()) // a slow file is waited for here, and not when the first plan is due
+		sources = append(sources, file)
 	}
 	return sources, slurm
 }

@@ -26,22 +26,31 @@ func readable(key, path string) error {
 	if path == "" {
 		return nil
 	}
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe without a writer would never open
+	info, err := config.Answer(path, func() (fs.FileInfo, error) {
+		file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe without a writer would never open
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }() // nothing was written
+		return file.Stat()
+	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
 	}
-	defer func() { _ = file.Close() }() // nothing was written
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return errors.Join(fmt.Errorf("%s %s: not a regular file", key, path), err)
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s %s: not a regular file", key, path)
 	}
 	return nil
 }
 
 // directory returns nil if a key names a directory, or nothing that is there.
 func directory(key, path string) error {
-	info, err := os.Stat(path)
+	if path == "" {
+		return nil
+	}
+	info, err := config.Answer(path, func() (fs.FileInfo, error) { return os.Stat(path) })
 	switch {
-	case path == "", errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return fmt.Errorf("%s: %w", key, err)

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -78,5 +80,24 @@ func TestCheckFindsAnotherFileSystem(t *testing.T) {
 	}
 	if left := namesBelow(t, other); len(left) != 1 {
 		t.Errorf("left: %q", left)
+	}
+}
+
+// TestHungFileIsStatus1: a file that does not answer is no mistake in the configuration. systemd starts a service again
+// after status 1, and not after status 2.
+func TestHungFileIsStatus1(t *testing.T) {
+	dir := t.TempDir()
+	pipe, file := filepath.Join(dir, "password"), filepath.Join(dir, "weir.yaml")
+	text := "kafka:\n  brokers: [\"127.0.0.1:9092\"]\n" +
+		"  sasl: {mechanism: SCRAM-SHA-512, user: weir, password_file: " + pipe + "}\n"
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"collect", "check"} {
+		status, _, stderr := weir(t.Context(), command, "--config", file)
+		if status != exitFailed || !strings.Contains(stderr, "kafka.sasl.password_file") ||
+			!strings.Contains(stderr, "no answer") {
+			t.Errorf("%s: status %d: %s", command, status, stderr)
+		}
 	}
 }

@@ -78,6 +78,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	case errors.As(err, &status):
 		return int(status)
+	case begun && errors.Is(err, config.ErrSilent): // a later try may succeed, so that systemd starts a service again
+		report(errs, err)
+		return exitFailed
 	case !begun, errors.As(err, &usage):
 		report(errs, err)
 		return exitUsage

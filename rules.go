@@ -72,12 +72,14 @@ var errTooLarge = errors.New("larger than 64 MiB")
 
 // ruleFile reads a file that is not too large.
 func ruleFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, naming.Pathless(err)
-	}
-	defer f.Close()
-	return bounded(f)
+	return config.Answer(name, func() ([]byte, error) {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, naming.Pathless(err)
+		}
+		defer f.Close()
+		return bounded(f)
+	})
 }
 
 func bounded(r io.Reader) ([]byte, error) {

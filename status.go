@@ -38,6 +38,7 @@ It ends with status 1 if something is wrong, and reports what mends it. Among wh
   - In each of them, more than half of the records were of jobs that had ended.
   - The last three rows of a job lack nodes.
   - A node or the balancer has another interval.
+  - The balancer cannot read a list of jobs.
   - The clock of a node is off by more than a tenth of the interval, against the broker's.`,
 		Example: `  weir status
   weir status --all

@@ -27,6 +27,7 @@ type Status struct {
 	TickMs        *int64            `json:"tick_interval_start"` // of the last Tick; null where there is none
 	TickAgeMs     *int64            `json:"tick_age_ms"`         // since the interval of that Tick ended
 	TickLengthMs  *int64            `json:"tick_interval_ms"`    // the balancer's interval
+	JobsUnreadMs  *int64            `json:"jobs_unread_since"`   // null where the balancer reads every list of jobs
 	Partitions    []PartitionStatus `json:"partitions"`
 	Rejects       []RejectStatus    `json:"rejects"` // of the last minutes, by the partition of the records
 	Sink          []SinkStatus      `json:"sink"`    // empty where the archive cannot be seen from here
@@ -131,6 +132,9 @@ func (s *Status) balancer(ctx context.Context, from *reader) error {
 			if b, ok := v.(*schemas.BalanceState); ok {
 				age := s.TimeMs - b.IntervalStart - b.IntervalMs
 				s.TickMs, s.TickAgeMs, s.TickLengthMs = &b.IntervalStart, &age, &b.IntervalMs
+				if s.JobsUnreadMs = nil; b.JobsUnreadSince > 0 {
+					s.JobsUnreadMs = &b.JobsUnreadSince
+				}
 			}
 		}
 		return nil

@@ -259,6 +259,14 @@ func TestStatusSays(t *testing.T) {
 				})
 			}, []string{"the last closed interval ends in 2h", "set the clock"},
 		},
+		"a list of jobs that hangs": {
+			says{}, func(i *installation) {
+				i.put(schemas.TopicBalance, 0, &schemas.BalanceState{
+					Epoch: 2, IntervalStart: i.starts[len(i.starts)-1], IntervalMs: 60_000,
+					JobsUnreadSince: time.Now().Add(-5 * time.Minute).UnixMilli(),
+				})
+			}, []string{"a list of jobs could not be read for 5m0", "the balancer's log names the list"},
+		},
 		"routes from the future": {
 			says{}, func(i *installation) {
 				i.put(schemas.TopicRoutes, 0, &schemas.Route{Node: "n1", Epoch: 2, IntervalStart: later})

@@ -102,6 +102,7 @@ func (b *balancer) begin(ctx context.Context, producer *kafka.Producer) (*memory
 	m.next = b.first(m.state, m.answered)
 	b.metrics.epoch.Set(float64(m.epoch))
 	if m.state != nil {
+		b.unread = m.state.JobsUnreadSince
 		b.metrics.tickStart.Set(float64(m.state.IntervalStart) / 1000)
 	}
 	if b.trouble.calm() {
@@ -197,7 +198,9 @@ func (b *balancer) closeInterval(ctx context.Context, producer *kafka.Producer, 
 		}
 	}
 	b.sayLeft(start, left)
-	value, err := schemas.MarshalChecked(&schemas.BalanceState{Epoch: m.epoch, IntervalStart: start, IntervalMs: b.ms})
+	value, err := schemas.MarshalChecked(&schemas.BalanceState{
+		Epoch: m.epoch, IntervalStart: start, IntervalMs: b.ms, JobsUnreadSince: b.unread,
+	})
 	if err != nil {
 		return fmt.Errorf("the state after %d: %w", start, err)
 	}

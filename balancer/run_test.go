@@ -167,6 +167,49 @@ func TestRoutesOutlastAStartBesideASilentScheduler(t *testing.T) {
 	})
 }
 
+// TestTicksGoOnBesideAHungJobFile: the file system of the jobs file stops to answer. Every interval is closed with the
+// jobs of before, and topic balance and the log have since when.
+func TestTicksGoOnBesideAHungJobFile(t *testing.T) {
+	t.Parallel()
+	_, cfg := broker(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "jobs.yaml")
+	if err := os.WriteFile(path, []byte("jobs:\n  - {id: known, nodes: [a, b]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out kafkatest.Log
+	r := newReader(t, cfg)
+	background(t, func(ctx context.Context) error {
+		return Run(ctx, cfg, sixNodes(), scheduler.NewFileSource(path), out.Logger(), unseen())
+	})
+	known := func() bool {
+		return slices.ContainsFunc([]int32{0, 1, 2}, func(p int32) bool {
+			n := len(r.ticks[p])
+			return n > 0 && len(r.ticks[p][n-1].Jobs) > 0 && r.ticks[p][n-1].Jobs[0].JobID == "known"
+		})
+	}
+	r.until("the job", known)
+	if last := r.states[len(r.states)-1]; last.JobsUnreadSince != 0 {
+		t.Errorf("the file is read: %+v", last)
+	}
+	began := time.Now().UnixMilli()
+	end := kafkatest.Hang(t, dir)
+	unread := func() int64 { return r.states[len(r.states)-1].JobsUnreadSince }
+	r.until("Ticks beside the hung file", r.more(4))
+	r.until("a state that has since when", func() bool { return unread() >= began })
+	r.until("Ticks later", r.more(4))
+	if !known() {
+		t.Error("the job of before is in no Tick")
+	}
+	if text := out.String(); !strings.Contains(text, "list of jobs cannot be read") ||
+		!strings.Contains(text, "no answer") {
+		t.Error(text)
+	}
+	end()
+	r.until("a state without it", func() bool { return unread() == 0 })
+	r.checkTicks(cfg)
+}
+
 // TestJobsStayWhereTheyAre: a job for which there was no room at home stays where it went when there is room again. It
 // stays through a restart of the balancer too. Only PerSyst's algorithms move it.
 func TestJobsStayWhereTheyAre(t *testing.T) {

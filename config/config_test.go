@@ -6,8 +6,10 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -475,7 +477,7 @@ func TestPipeWithoutWriterIsNotWaitedFor(t *testing.T) {
 	}()
 	select {
 	case err := <-loaded:
-		if !errors.Is(err, errSilent) || !strings.Contains(err.Error(), pipe) {
+		if !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), pipe) {
 			t.Error(err)
 		}
 	case <-time.After(30 * time.Second):
@@ -552,6 +554,51 @@ func TestCPUList(t *testing.T) {
 	for _, text := range []string{"-", "1-", "-1", "2-1", "a", "0,,1", "16384", "0-99999999999", "0x1", "0;1"} {
 		if got, err := CPUList(text); !errors.Is(err, errCPUs) {
 			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+}
+
+// TestHungFileHoldsOneThread: each login reads the certificates anew. While they hang, one read is in flight for each.
+func TestHungFileHoldsOneThread(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "password")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inFlight := func() int {
+		var all strings.Builder
+		if err := pprof.Lookup("goroutine").WriteTo(&all, 2); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(all.String(), "os.Open(")
+	}
+	before := inFlight()
+	var logins sync.WaitGroup
+	for range 60 {
+		logins.Go(func() {
+			if _, err := ReadFile(pipe); !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), pipe) {
+				t.Error(err)
+			}
+		})
+	}
+	logins.Wait()
+	begun := time.Now()
+	if _, err := ReadFile(pipe); !errors.Is(err, ErrSilent) || time.Since(begun) > ReadPatience/2 {
+		t.Errorf("after %v: %v", time.Since(begun), err)
+	}
+	if n := inFlight() - before; n != 1 {
+		t.Errorf("%d reads are in flight", n)
+	}
+	if err := os.WriteFile(pipe, []byte("secret"), 0o600); err != nil { // the read in flight ends
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(pipe), os.WriteFile(pipe, []byte("new"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for begun = time.Now(); ; time.Sleep(time.Millisecond) {
+		if text, err := ReadFile(pipe); string(text) == "new" {
+			break
+		} else if time.Since(begun) > 10*time.Second {
+			t.Fatalf("%q: %v", text, err)
 		}
 	}
 }

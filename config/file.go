@@ -11,22 +11,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// A configuration, a certificate or a password is short, and a regular file answers at once. A named pipe may never
-// answer.
-const (
-	maxFileBytes = 1 << 20
-	readTimeout  = 5 * time.Second
-)
+// maxFileBytes bounds a configuration, a certificate or a password, which are short.
+const maxFileBytes = 1 << 20
 
-var (
-	errLong   = errors.New("name another file")
-	errSilent = fmt.Errorf("nothing came in %v: name a regular file", readTimeout)
-)
+var errLong = errors.New("name another file")
 
 // credentials is where systemd puts the secrets of a unit, as a path of the configuration begins.
 const credentials = "${CREDENTIALS_DIRECTORY}/"
@@ -47,30 +39,18 @@ func ReadFile(path string) ([]byte, error) {
 }
 
 func readFile(path string, most int64) ([]byte, error) {
-	type answer struct {
-		text []byte
-		err  error
-	}
-	read := make(chan answer, 1)
-	go func() {
+	return Answer(path, func() ([]byte, error) {
 		file, err := os.Open(path)
 		if err != nil {
-			read <- answer{err: err}
-			return
+			return nil, err
 		}
 		defer func() { _ = file.Close() }() // nothing was written
 		text, err := io.ReadAll(io.LimitReader(file, most+1))
 		if err == nil && int64(len(text)) > most {
 			err = fmt.Errorf("%s: longer than %d MiB: %w", path, most>>20, errLong)
 		}
-		read <- answer{text, err}
-	}()
-	select {
-	case a := <-read:
-		return a.text, a.err
-	case <-time.After(readTimeout):
-		return nil, fmt.Errorf("%s: %w", path, errSilent)
-	}
+		return text, err
+	})
 }
 
 // parseYAML returns the keys of a configuration file. A key without a value counts as absent.

@@ -152,6 +152,8 @@ type BalanceState struct {
 	Epoch         int64 `avro:"epoch"`
 	IntervalStart int64 `avro:"interval_start"`
 	IntervalMs    int64 `avro:"interval_ms"`
+
+	JobsUnreadSince int64 `avro:"jobs_unread_since"` // 0: every list of jobs is read
 }
 
 // Trigger calls the agents to sample now, where agent.sampling is triggered. It is no promise: a lost one costs the

@@ -50,10 +50,14 @@ type DropDir struct {
 	scans   int
 	checked time.Time // when the files of past jobs were last joined with the others
 
+	lane config.Lane // of the scans
+
 	mu     sync.Mutex
+	known  bool // it was read once
 	jobs   []Job
 	faults []Fault
 	broken []Fault // of the directory as a whole: one or none, and one where it has many files
+	hung   []Fault // one while it does not answer
 }
 
 // dropFile is a file with what it says.
@@ -74,13 +78,34 @@ type dropFile struct {
 // StartDropDir reads the directory once, and returns a source that reads it again at each poll until ctx ends.
 func StartDropDir(ctx context.Context, cfg config.Config) *DropDir {
 	d := newDropDir(cfg)
-	scan := func() (pause time.Duration) {
-		d.scan(time.Now())
+	poll := func() (pause time.Duration) {
+		d.poll()
 		return cfg.Balance.Slurm.Poll
 	}
-	pause := scan()
-	go repeat(ctx, pause, scan)
+	pause := poll()
+	go repeat(ctx, pause, poll)
 	return d
+}
+
+// poll scans the directory, unless an earlier scan hangs.
+func (d *DropDir) poll() {
+	hangs := d.lane.Call(config.ReadPatience, func() { d.scan(time.Now()) })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hung = nil
+	if !hangs.IsZero() {
+		d.hung = d.fault(config.Silent(hangs))
+	}
+}
+
+// fault is why the directory cannot be read.
+func (d *DropDir) fault(err error) []Fault {
+	stays := "; what it said before stays in force"
+	if !d.known {
+		stays = ""
+	}
+	reason := fmt.Sprintf("reading the drop directory %s: %v%s", d.dir, naming.Pathless(err), stays)
+	return []Fault{{Reason: reason, Unread: !d.known}}
 }
 
 func newDropDir(cfg config.Config) *DropDir {
@@ -94,7 +119,7 @@ func newDropDir(cfg config.Config) *DropDir {
 func (d *DropDir) Jobs(time.Time) ([]Job, []Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.jobs, slices.Concat(d.broken, d.faults)
+	return d.jobs, slices.Concat(d.hung, d.broken, d.faults)
 }
 
 // scan reads what is new. After an error, what was known stays.
@@ -102,12 +127,7 @@ func (d *DropDir) scan(now time.Time) {
 	if err := d.read(); err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		stays := "; what it said before stays in force"
-		if d.checked.IsZero() {
-			stays = ""
-		}
-		reason := fmt.Sprintf("reading the drop directory %s: %v%s", d.dir, naming.Pathless(err), stays)
-		d.broken = []Fault{{Reason: reason, Unread: d.checked.IsZero()}}
+		d.broken = d.fault(err)
 		return
 	}
 	if since := now.Sub(d.checked); since >= dropCheck || since < 0 {
@@ -119,7 +139,7 @@ func (d *DropDir) scan(now time.Time) {
 	jobs, faults := d.list(now.UnixMilli())
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.jobs, d.faults, d.broken = jobs, faults, nil
+	d.known, d.jobs, d.faults, d.broken = true, jobs, faults, nil
 	if len(d.files) > d.many {
 		reason := fmt.Sprintf("the drop directory %s has more than %d files, which makes reading it slow: "+
 			"remove old ones, as deploy/slurm/epilog does", d.dir, d.many)

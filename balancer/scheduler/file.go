@@ -9,11 +9,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/naming"
 )
 
@@ -38,10 +41,17 @@ var errTooLong = errors.New("longer than 16 MiB")
 // ended. A fault in one job leaves that job out. If a file cannot be read or has another form, the last good one stays
 // in force. New nodes and changed cpus of a job count from when the file was read, not for the interval that runs by
 // then.
+//
+// The file is read in the background: one on a file system that hangs must not hold up who asks. Meanwhile the last
+// good file stays in force.
 type FileSource struct {
-	path   string
-	seen   os.FileInfo // of the file as it was last read; nil where there was none
-	good   bool        // jobs were read from it
+	path string
+	lane config.Lane
+	seen os.FileInfo // of the file as it was last read; nil where there was none; only the lane uses it
+
+	mu     sync.Mutex
+	asked  bool
+	good   bool // jobs were read from it
 	jobs   []Job
 	faults []Fault // in single jobs
 	broken []Fault // of the file as a whole: one or none
@@ -50,16 +60,40 @@ type FileSource struct {
 // NewFileSource returns a source that reads the file at path when it is first asked. The file may come later.
 func NewFileSource(path string) *FileSource { return &FileSource{path: path} }
 
-// Jobs implements Source.
+// fileWait is how long a caller waits for a file that was read before. The balancer publishes its plan this much later
+// once, when the file system begins to hang.
+const fileWait = 250 * time.Millisecond
+
+// Jobs implements Source. The first call waits for a slow file, since nothing is known yet. A later one returns the
+// jobs of before.
 func (f *FileSource) Jobs(now time.Time) ([]Job, []Fault) {
-	if err := f.refresh(now); err != nil {
-		stays := "; the last good file stays in force"
-		if !f.good {
-			stays = ""
-		}
-		f.broken = []Fault{{Reason: fmt.Sprintf("reading the job file %s: %v%s", f.path, err, stays), Unread: !f.good}}
+	hangs := f.lane.Call(f.patience(), func() { f.refresh(now) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	broken := f.broken
+	if !hangs.IsZero() && (!f.good || time.Since(hangs) >= config.ReadPatience) {
+		broken = f.fault(config.Silent(hangs))
 	}
-	return f.jobs, slices.Concat(f.broken, f.faults)
+	return f.jobs, slices.Concat(broken, f.faults)
+}
+
+func (f *FileSource) patience() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.asked {
+		f.asked = true
+		return config.ReadPatience
+	}
+	return fileWait
+}
+
+// fault is why the file as a whole cannot be read.
+func (f *FileSource) fault(err error) []Fault {
+	stays := "; the last good file stays in force"
+	if !f.good {
+		stays = ""
+	}
+	return []Fault{{Reason: fmt.Sprintf("reading the job file %s: %v%s", f.path, err, stays), Unread: !f.good}}
 }
 
 // unchanged reports whether a file is still the one that was read, as far as its name, size and time tell.
@@ -67,40 +101,55 @@ func unchanged(seen, now os.FileInfo) bool {
 	return os.SameFile(now, seen) && now.Size() == seen.Size() && now.ModTime().Equal(seen.ModTime())
 }
 
-// refresh reads the file if it is not the one that was read last.
-func (f *FileSource) refresh(now time.Time) error {
-	info, err := os.Stat(f.path)
+// refresh takes the jobs of the file if it is not the one that was read last.
+func (f *FileSource) refresh(now time.Time) {
+	begun := time.Now()
+	text, info, err := f.read()
+	var jobs []Job
+	var faults []Fault
+	if err == nil && info != nil {
+		jobs, faults, err = parseJobs(text)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case err != nil:
+		f.broken = f.fault(err)
+	case info != nil:
+		if late := time.Since(begun); late >= fileWait { // who asked has not waited for it
+			now = now.Add(late)
+		}
+		carryHeld(f.jobs, jobs, now.UnixMilli())
+		f.jobs, f.faults, f.broken, f.good = jobs, faults, nil, true
+	}
+}
+
+// read returns the text of the file. The info is nil if the file is the one that was read last: if that was broken, the
+// fault stands.
+func (f *FileSource) read() (text []byte, info os.FileInfo, err error) {
+	seen := f.seen
+	f.seen = nil
+	file, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
-		f.seen = nil
-		return naming.Pathless(err)
-	}
-	if !info.Mode().IsRegular() {
-		f.seen = nil
-		return errors.New("not a regular file")
-	}
-	if f.seen != nil && unchanged(f.seen, info) {
-		return nil // if it was broken, the fault stands
-	}
-	file, err := os.Open(f.path)
-	if err != nil {
-		f.seen = nil
-		return naming.Pathless(err)
+		return nil, nil, naming.Pathless(err)
 	}
 	defer func() { _ = file.Close() }() // nothing was written
-	text, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
-	if err != nil {
-		f.seen = nil
-		return naming.Pathless(err)
+	if info, err = file.Stat(); err != nil {
+		return nil, nil, naming.Pathless(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, errors.New("not a regular file")
+	}
+	if seen != nil && unchanged(seen, info) {
+		f.seen = seen
+		return nil, nil, nil
+	}
+	if text, err = io.ReadAll(io.LimitReader(file, maxFileBytes+1)); err != nil {
+		return nil, nil, naming.Pathless(err)
 	}
 	// The state from before reading is kept: if the file changed meanwhile, it is read again.
 	f.seen = info
-	jobs, faults, err := parseJobs(text)
-	if err != nil {
-		return err
-	}
-	carryHeld(f.jobs, jobs, now.UnixMilli())
-	f.jobs, f.faults, f.broken, f.good = jobs, faults, nil, true
-	return nil
+	return text, info, nil
 }
 
 // badByte is a byte of a job file that YAML does not accept, and its position.

@@ -1,0 +1,83 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// ReadPatience is how long the reader of a file waits. A regular file answers at once. A named pipe may never answer,
+// nor may a file system over the network.
+const ReadPatience = 5 * time.Second
+
+// ErrSilent is returned when a path does not answer. A later try may succeed, so it is no mistake in the configuration.
+var ErrSilent = errors.New("no answer: mend its file system, or name a regular file")
+
+// Silent is the error of a path that has not answered since a time.
+func Silent(since time.Time) error {
+	return fmt.Errorf("%w (since %s)", ErrSilent, since.UTC().Format(time.RFC3339))
+}
+
+// Lane makes calls that may hang, one at a time, such as the reads of one path. A call that hangs holds one thread of
+// the system, and no more join it. The zero value is ready.
+type Lane struct {
+	mu    sync.Mutex
+	begun time.Time     // of the call in flight
+	done  chan struct{} // closes when the call in flight ends; nil: there is none
+}
+
+// Call makes a call in the background once the one before has ended, and waits for it at most for the patience. It
+// returns zero after the call has ended. Otherwise it returns when the call in flight began, which may be one before.
+func (l *Lane) Call(patience time.Duration, call func()) (hangs time.Time) {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		begun, done, ours := l.enter(call)
+		if !ours && time.Since(begun) >= patience {
+			return begun
+		}
+		select {
+		case <-done:
+			if ours {
+				return time.Time{}
+			}
+		case <-late.C:
+			return begun
+		}
+	}
+}
+
+// enter returns the call in flight. That is ours if there was none before.
+func (l *Lane) enter(call func()) (begun time.Time, done chan struct{}, ours bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done != nil {
+		return l.begun, l.done, false
+	}
+	l.begun, l.done = time.Now(), make(chan struct{})
+	go func(done chan struct{}) {
+		defer close(done)
+		call()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.done = nil
+	}(l.done)
+	return l.begun, l.done, true
+}
+
+// lanes has the Lane of each path that was read: those of the configuration, and what a command names.
+var lanes sync.Map
+
+// Answer returns what read returns about a path. Of each path one read is in flight at most. The error is ErrSilent
+// after ReadPatience, and at once while an earlier read hangs for longer.
+func Answer[T any](path string, read func() (T, error)) (answer T, err error) {
+	lane, _ := lanes.LoadOrStore(path, new(Lane))
+	var got T
+	var failed error
+	hangs := lane.(*Lane).Call(ReadPatience, func() { got, failed = read() })
+	if !hangs.IsZero() { // the call may still write to its results
+		return answer, fmt.Errorf("%s: %w", path, Silent(hangs))
+	}
+	return got, failed
+}
