@@ -31,8 +31,8 @@ type archive struct {
 	root  string // <sink.dir>/summaries
 	topic string
 	host  string
-	// damaged holds an error for each file that tails could not read and did not need.
-	damaged []error
+	// damaged holds an error for each file that could not be read at the last look, and was not needed, by path.
+	damaged map[string]error
 	// made holds the dates whose directory this process knows to be durable.
 	made map[string]bool
 	// compacted holds what the compacted files of a date hold, as its directory was at the last look.
@@ -73,7 +73,7 @@ func (a *archive) lockedTails() (map[int32]tail, error) {
 		return nil, err
 	}
 	ends := map[int32]tail{}
-	a.damaged = nil
+	clear(a.damaged)
 	for partition, links := range found {
 		holes, err := check(links, oldest)
 		if err != nil {
@@ -83,13 +83,13 @@ func (a *archive) lockedTails() (map[int32]tail, error) {
 			return nil, fmt.Errorf("%w; if it is lost for good, accept that with `weir sink accept-gap %d`",
 				holes[0].err(), partition)
 		}
-		last := links[len(links)-1]
-		if last.fault != nil {
-			return nil, lostEnd(last)
+		last, err := endOf(links)
+		if err != nil {
+			return nil, err
 		}
 		for _, l := range links {
 			if l.fault != nil {
-				a.damaged = append(a.damaged, l.fault)
+				a.damaged[l.path] = l.fault
 			}
 		}
 		// Its sink may have died between link and fsync, and the next link must not outlive this one.
@@ -99,12 +99,6 @@ func (a *archive) lockedTails() (map[int32]tail, error) {
 		ends[partition] = tail{last.next, last.date, last.topicID}
 	}
 	return ends, nil
-}
-
-// lostEnd returns the error, with its remedy, of a chain whose last file is damaged.
-func lostEnd(last link) error {
-	return fmt.Errorf("%w; it is the last of its partition and says where to go on: "+
-		"if there is no copy, move it away, and its records are read again", last.fault)
 }
 
 func (a *archive) path(date string, partition int32, start int64) string {

@@ -77,6 +77,7 @@ type link struct {
 	start, next int64
 	previous    string // the date of the file before
 	topicID     string
+	compacted   bool
 	fault       error // not nil: the file is damaged, and only its name is known
 }
 
@@ -96,11 +97,12 @@ func (h hole) err() error {
 		ErrHole, h.before.next, h.after.start, h.before.path, h.after.path)
 }
 
-// check sorts a partition's files by start and returns the holes between them. Files that overlap are an error.
+// check returns the holes between a partition's links, which it sorts by start. Files that overlap are an error.
 //
-// oldest is the oldest date that has a file. A missing file of an older date is no hole, since users delete old dates.
+// oldest is the oldest date, as linksOf finds it. A missing file of an older date is no hole: users delete old dates.
 // Around midnight the files of two dates alternate. A damaged file reaches to the next one: its rows are unreadable,
-// but the chain does not need them.
+// but the chain does not need them. A damaged compacted file may have had further ranges, where its date is the one
+// before.
 func check(links []link, oldest string) ([]hole, error) {
 	slices.SortFunc(links, func(a, b link) int { return cmp.Compare(a.start, b.start) })
 	var holes []hole
@@ -114,15 +116,38 @@ func check(links []link, oldest string) ([]hole, error) {
 		case after.start < before.next:
 			return nil, fmt.Errorf("%w: %s reaches to %d, where %s has begun: "+
 				"move away the one that does not belong here", ErrBadFile, before.path, before.next, after.path)
-		case after.start > before.next && (after.previous == "" || after.previous >= oldest):
+		case after.start > before.next && (after.previous == "" || after.previous >= oldest) &&
+			!slices.ContainsFunc(links[:i], after.mayFollow):
 			holes = append(holes, hole{before, after})
 		}
 	}
 	return holes, nil
 }
 
-// chains reads every footer of a topic below root. It returns the files of each partition, unsorted, and the oldest
-// date that has one. Users may delete dates meanwhile, so missing files are left out.
+// mayFollow reports whether a file is damaged that may have had the range before a link.
+func (l link) mayFollow(file link) bool {
+	return file.fault != nil && file.compacted && file.date == l.previous
+}
+
+// endOf returns the last link of a chain that check has sorted. It must be a whole file. If a compacted one is damaged,
+// it must be a small one. A compaction never takes the last file of a partition, so no compacted one reaches behind it.
+func endOf(links []link) (link, error) {
+	last := links[len(links)-1]
+	fault := last.fault
+	for _, l := range links {
+		if fault == nil && last.compacted && l.compacted {
+			fault = l.fault
+		}
+	}
+	if fault != nil {
+		return last, fmt.Errorf("%w; it may be the last of its partition, which says where to go on: "+
+			"if there is no copy, move it away, and its records are read again", fault)
+	}
+	return last, nil
+}
+
+// chains reads every footer of a topic below root, and returns what linksOf makes of them. Users may delete dates
+// meanwhile, so missing files are left out.
 func chains(root, topic string) (map[int32][]link, string, error) {
 	files, err := Files(root, topic)
 	if err != nil {
@@ -132,12 +157,24 @@ func chains(root, topic string) (map[int32][]link, string, error) {
 	return found, oldest, nil
 }
 
-// linksOf returns the links of each partition, and the oldest date. The files are sorted by date.
+// linksOf returns the links of each partition, sorted by start, and the oldest date.
+//
+// A date counts as the oldest only if not all its files came late, behind files of a later date. Users may have deleted
+// that date before, and a row of 1970 makes a date that never was.
 func linksOf(files []File) (found map[int32][]link, oldest string) {
 	found = map[int32][]link{}
 	for _, f := range files {
-		oldest = cmp.Or(oldest, f.Date)
 		found[f.Partition] = append(found[f.Partition], f.links()...)
+	}
+	for _, links := range found {
+		slices.SortFunc(links, func(a, b link) int { return cmp.Compare(a.start, b.start) })
+		late := false // of the link before
+		for i, l := range links {
+			late = l.previous > l.date || late && l.previous == l.date && l.start == links[i-1].next
+			if !late && (oldest == "" || l.date < oldest) {
+				oldest = l.date
+			}
+		}
 	}
 	return found, oldest
 }

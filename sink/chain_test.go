@@ -2,6 +2,7 @@ package sink
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,6 +48,11 @@ func TestCheck(t *testing.T) {
 	broken := func(start int64) link {
 		return link{path: fileName("t", 0, start), date: "2026-11-19", start: start, fault: ErrBadFile}
 	}
+	const compacted = "2026-11-20"
+	lost := func(start int64) link {
+		path := CompactedName("t", 0, start)
+		return link{path: path, date: compacted, start: start, compacted: true, fault: ErrBadFile}
+	}
 	const d1, d2, d3 = "2026-11-19", "2026-11-20", "2026-11-21"
 	for name, c := range map[string]struct {
 		links  []link
@@ -80,6 +86,18 @@ func TestCheck(t *testing.T) {
 			links:  []link{broken(0), at(d1, d1, 10, 20), at(d1, d1, 30, 40)},
 			oldest: d1, holes: [][2]int64{{20, 30}},
 		},
+		"damaged, compacted, of two ranges": {
+			links:  []link{at(d1, "", 0, 10), lost(10), at(d3, d2, 20, 30), at(d3, d2, 40, 50)},
+			oldest: d1,
+		},
+		"hole behind a compacted file that is damaged": {
+			links:  []link{at(d1, "", 0, 10), lost(10), at(d3, d2, 20, 30), at(d3, d3, 40, 50)},
+			oldest: d1, holes: [][2]int64{{30, 40}},
+		},
+		"hole before a compacted file that is damaged": {
+			links:  []link{at(d1, "", 0, 10), at(d3, d2, 20, 30), lost(30), at(d3, d2, 40, 50)},
+			oldest: d1, holes: [][2]int64{{10, 20}},
+		},
 		"overlap, damaged": {
 			links:  []link{at(d1, "", 0, 11), broken(10), at(d1, d1, 20, 30)},
 			oldest: d1, err: ErrBadFile,
@@ -104,6 +122,44 @@ func TestCheck(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.holes, got); diff != "" {
 				t.Errorf("holes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestOldestDate: rows that came late make no date the oldest, neither one that never was nor one that users deleted.
+// Otherwise all files between it and the oldest that they kept would be missing.
+func TestOldestDate(t *testing.T) {
+	t.Parallel()
+	const d70, d1, d2, d3, d4 = "1970-01-01", "2026-11-19", "2026-11-20", "2026-11-21", "2026-11-22"
+	at := func(partition int32, date, previous string, start, next int64) File {
+		return File{
+			Path: date + "/" + fileName("t", partition, start), Date: date, Partition: partition, Start: start,
+			Footer: Footer{Topic: "t", Partition: partition, Start: start, Next: next, PreviousDate: previous},
+		}
+	}
+	// Around the midnight between d2 and d3 the files of both dates alternated. Users have deleted d1 and d2.
+	kept := []File{at(0, d3, d2, 10, 20), at(0, d3, d2, 30, 40), at(0, d4, d3, 40, 50), at(1, d3, d2, 7, 8)}
+	for name, c := range map[string]struct {
+		more   []File
+		oldest string
+		holes  int
+	}{
+		"nothing came late": {nil, d3, 0},
+		"a row of 1970":     {[]File{at(1, d70, d3, 8, 9)}, d3, 0},
+		"two files of 1970": {[]File{at(1, d70, d3, 8, 9), at(1, d70, d70, 9, 10)}, d3, 0},
+		"late rows of deleted dates": {
+			[]File{at(1, d1, d3, 8, 9), at(1, d3, d1, 9, 12), at(0, d2, d4, 50, 60)}, d3, 0,
+		},
+		"the older date is there":                     {[]File{at(1, d2, d1, 5, 7)}, d2, 1},
+		"of the older date the first file is missing": {[]File{at(1, d2, d2, 5, 7)}, d2, 1},
+		"the chain begins in it":                      {[]File{at(2, d1, "", 0, 7)}, d1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, oldest := linksOf(append(slices.Clone(kept), c.more...))
+			holes, err := check(found[0], oldest)
+			if oldest != c.oldest || len(holes) != c.holes || err != nil {
+				t.Errorf("oldest %s, holes %v, %v: want %s, and %d", oldest, holes, err, c.oldest, c.holes)
 			}
 		})
 	}

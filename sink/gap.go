@@ -47,9 +47,8 @@ func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slo
 	}
 	last := link{start: unread, next: unread} // of a chain that has not begun
 	if len(links) > 0 {
-		last = links[len(links)-1]
-		if last.fault != nil {
-			return lostEnd(last)
+		if last, err = endOf(links); err != nil {
+			return err
 		}
 	}
 	if len(holes) == 0 { // a hole is accepted without the topic, so also while no broker is up

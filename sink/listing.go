@@ -71,13 +71,13 @@ type File struct {
 // links returns the stretches of the chain that a file holds.
 func (f *File) links() []link {
 	if f.Fault != nil {
-		return []link{{path: f.Path, date: f.Date, start: f.Start, fault: f.Fault}}
+		return []link{{path: f.Path, date: f.Date, start: f.Start, compacted: f.Compacted, fault: f.Fault}}
 	}
 	var links []link
 	for _, r := range f.Footer.Ranges() {
 		links = append(links, link{
 			path: f.Path, date: f.Date, start: r.Start, next: r.Next, previous: r.PreviousDate,
-			topicID: f.Footer.TopicID,
+			topicID: f.Footer.TopicID, compacted: f.Compacted,
 		})
 	}
 	return links

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,12 +57,15 @@ func (a *archive) has(partition int32, start int64) (has bool, err error) {
 }
 
 // locate returns the file of a partition that begins at start, or the compacted file that holds this position, or nil.
-// A sink that stood still with rows in hand may find the start of its draft only in a compacted file.
+// A sink that stood still with rows in hand may find the start of its draft only in a compacted file. If that one is
+// damaged, a small file begins behind the start: a compaction never takes the last file of a partition. Then it is
+// an error, and the next start goes on from the end. Without such a small file no damaged one matters.
 func (a *archive) locate(partition int32, start int64) (*File, error) {
 	dates, err := listDates(a.root)
 	if err != nil {
 		return nil, err
 	}
+	var hidden error
 	for _, date := range dates {
 		path := a.path(date, partition, start)
 		switch _, err := os.Lstat(path); {
@@ -77,12 +81,39 @@ func (a *archive) locate(partition int32, start int64) (*File, error) {
 		}
 		for i := range files {
 			holds := func(r Range) bool { return r.Start <= start && start < r.Next }
-			if files[i].Partition == partition && slices.ContainsFunc(files[i].Footer.Ranges(), holds) {
-				return &files[i], nil
+			switch f := &files[i]; {
+			case f.Partition != partition || f.Start > start:
+			case f.Fault != nil:
+				hidden = f.Fault
+			case slices.ContainsFunc(f.Footer.Ranges(), holds):
+				return f, nil
 			}
 		}
 	}
-	return nil, nil
+	if hidden == nil {
+		return nil, nil
+	}
+	if behind, err := a.goesOn(dates, partition, start); err != nil || !behind {
+		return nil, err
+	}
+	return nil, fmt.Errorf("it may hold position %d of partition %d, which the chain has passed: %w",
+		start, partition, hidden)
+}
+
+// goesOn reports whether a small file of a partition begins behind a position.
+func (a *archive) goesOn(dates []string, partition int32, start int64) (bool, error) {
+	for _, date := range dates {
+		files, err := listFiles(a.dateDir(date), a.topic, date)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(files, func(f File) bool {
+			return !f.Compacted && f.Partition == partition && f.Start > start
+		}) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // compactedFiles returns the compacted files of a date. It reads their footers again when the directory has changed.
@@ -109,9 +140,14 @@ func (a *archive) compactedFiles(date string) ([]File, error) {
 	if err := readFooters(a.topic, now.files); err != nil {
 		return nil, err
 	}
+	maps.DeleteFunc(a.damaged, func(path string, _ error) bool {
+		_, _, is := parseCompacted(a.topic, filepath.Base(path))
+		return is && filepath.Dir(path) == a.dateDir(date)
+	})
+	now.files = slices.DeleteFunc(now.files, func(f File) bool { return errors.Is(f.Fault, fs.ErrNotExist) })
 	for _, f := range now.files {
 		if f.Fault != nil {
-			return nil, fmt.Errorf("what it holds is not known: %w", f.Fault)
+			a.damaged[f.Path] = f.Fault
 		}
 	}
 	a.compacted[date] = now

@@ -15,6 +15,7 @@ type Metrics struct {
 	position, lag, lastStart, waits               *prometheus.GaugeVec
 	rows, files, bytes, conflicts, failures, lost *prometheus.CounterVec
 	fileSeconds                                   prometheus.Histogram
+	damaged                                       prometheus.Gauge
 }
 
 // NewMetrics registers the metrics of the sink. A registry accepts them only once.
@@ -44,6 +45,9 @@ func newMetrics(registry prometheus.Registerer, prefix string) *Metrics {
 		fileSeconds: add.NewHistogram(prometheus.HistogramOpts{
 			Name: prefix + "file_seconds", Help: "Time to write a file and make it durable.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}),
+		damaged: add.NewGauge(prometheus.GaugeOpts{
+			Name: prefix + "damaged_files", Help: "Files of the archive that could not be read at the last look.",
 		}),
 		position: add.NewGaugeVec(prometheus.GaugeOpts{
 			Name: prefix + "position", Help: "Archived position: where the next file of the partition starts.",

@@ -18,7 +18,7 @@ const tempPrefix = ".tmp-"
 func newArchive(dir, topic string, before func(action, path string) error) *archive {
 	return &archive{
 		root: filepath.Join(dir, summariesDir), topic: topic, made: map[string]bool{},
-		compacted: map[string]compactedDate{}, before: before,
+		compacted: map[string]compactedDate{}, damaged: map[string]error{}, before: before,
 	}
 }
 

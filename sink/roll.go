@@ -37,6 +37,7 @@ func (s *sink[R]) commit(p *draft[R]) error {
 	f.TopicID = s.topicID
 	began := time.Now()
 	err := s.archive.commitFile(p.date, f, s.stream.encoder(p.rows))
+	s.reportDamage()
 	if errors.Is(err, errTaken) {
 		return s.yield(p)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -43,6 +44,7 @@ type sink[R any] struct {
 	brokers    *kafka.Brokers
 	patience   time.Duration // with the topic, at the end
 	unwritten  kafka.Trouble
+	reported   map[string]bool // damaged files that the log has, by path
 }
 
 // Run writes the topic job-summary to the archive until ctx ends. Then it reads to the topic's end, for at most three
@@ -105,10 +107,7 @@ func (s *sink[R]) open(ctx context.Context) error {
 			s.tails, err = s.archive.tails()
 		}
 		if err == nil {
-			for _, fault := range s.archive.damaged {
-				s.log.Warn("a file of the archive is damaged: its rows cannot be read, the sink goes on without it",
-					"err", fault)
-			}
+			s.reportDamage()
 		}
 		if err == nil || !diskMayRecover(err) {
 			return err
@@ -119,6 +118,19 @@ func (s *sink[R]) open(ctx context.Context) error {
 		if !kafka.Pause(ctx, kafka.Backoff(tries, s.cfg.BackoffCap)) {
 			return err
 		}
+	}
+}
+
+// reportDamage logs the files that cannot be read, each once.
+func (s *sink[R]) reportDamage() {
+	damaged := s.archive.damaged
+	s.metrics.damaged.Set(float64(len(damaged)))
+	for _, path := range slices.Sorted(maps.Keys(damaged)) {
+		if !s.reported[path] {
+			s.log.Warn("a file of the archive is damaged: its rows cannot be read, the sink goes on without it",
+				"err", damaged[path])
+		}
+		s.reported[path] = true
 	}
 }
 

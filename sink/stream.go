@@ -51,6 +51,6 @@ func newSink[R any](
 		cfg: cfg, stream: t, log: log.With("topic", t.topic), metrics: metrics, archive: a,
 		period:  cfg.FilePeriod(),
 		brokers: kafka.NewBrokers(log), ends: map[int32]int64{}, patience: drainLimit,
-		waits: map[int32]*wait{}, look: lookEvery,
+		waits: map[int32]*wait{}, look: lookEvery, reported: map[string]bool{},
 	}
 }
