@@ -22,7 +22,7 @@ import (
 // Each summary meets exactly one fate:
 //
 //	rejected    it cannot be decoded, is of another cluster or from the future
-//	late        its job has ended
+//	late        its job has ended, or a namesake had its id then
 //	duplicate   a summary of the job and interval came before
 //	summarized  its job's rules have it; the pseudo-jobs have no rules
 type Finder struct {
@@ -158,15 +158,15 @@ func (f *Finder) add(e Entry, s *schemas.JobSummary, fx *Effects) {
 	w := cmp.Or(f.jobs[key], f.ended[key])
 	if w == nil {
 		w = f.meet(key)
-	} else if w.ended && !f.replays(e.Offset) && f.runs(key) { // it had ended by mistake
-		w = f.again(w, fx)
+	} else if !f.replays(e.Offset) {
+		w = f.turn(w, s.IntervalStart, fx)
 	}
 	if e.Offset <= w.saved {
 		return
 	}
 	w.last = e.Offset
 	switch {
-	case w.ended:
+	case w.ended, s.IntervalStart < w.Since:
 		fx.Counts.Late = 1
 		return
 	case !w.Seen.add(s.IntervalStart, s.IntervalMs):
@@ -207,6 +207,7 @@ func (f *Finder) report(w *watched, fx *Effects) bool {
 func (f *Finder) write(w *watched, fx *Effects) {
 	for i := range f.found {
 		one := f.found[i]
+		one.JobStart = w.startMs
 		f.note(w, one.Rule, writtenRule{one.RuleHash, openClass(&one)})
 		fx.Outputs = append(fx.Outputs, &one)
 		fx.Counts.Outputs++

@@ -484,6 +484,66 @@ func TestJobThatRunsAgain(t *testing.T) {
 	}
 }
 
+// TestNamesakeBeginsAnew: a job gets the id of one that ended, or of which find has not read the end. It has the rules to
+// itself, and findings of the job before are final. What comes late of that one is late, also for a successor.
+func TestNamesakeBeginsAnew(t *testing.T) {
+	key := schemas.JobKey{JobID: "1"}
+	for name, ended := range map[string]bool{"it ended": true, "its end was not read": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newFinds(t)
+			tell := func(state string, startMs int64, endMs *int64) {
+				s.jobs[key] = &schemas.Job{JobID: "1", State: state, Start: &startMs, End: endMs}
+			}
+			tell(schemas.StateRunning, findEpoch, nil)
+			at := s.lives("1", findEpoch, 4, 1)
+			if ended {
+				tell(schemas.StateCompleted, findEpoch, new(at+3*findT))
+				s.learn(at, true)
+				s.learn(at+4*findT+endPatienceMs, true)
+			}
+			second := at + 5*findT
+			tell(schemas.StateRunning, second, nil)
+			s.learn(second, false)
+			s.lives("1", at, 1, 1) // of the first, which is late if that has ended
+			s.restart()
+			s.lives("1", second, 2, 0)
+			s.lives("1", at+findT, 1, 1)
+			s.last.Hold = 0
+			s.restart() // a replay takes none of the first one's
+			s.lives("1", at+2*findT, 1, 1)
+			at = s.lives("1", second+2*findT, 6, 1)
+			tell(schemas.StateCompleted, second, new(at))
+			s.learn(at, true)
+			first, late := "1/0/busy OPEN HIGH 4/4 final", int64(3)
+			if !ended {
+				first, late = "1/0/busy OPEN HIGH 5/5 final", 2
+			}
+			s.expect("1/0/busy OPEN HIGH 3/3", first, "1/0/busy OPEN HIGH 6/8 final")
+			for i, f := range s.findings {
+				if want := []int64{findEpoch, second}[i/2]; f.JobStart == nil || *f.JobStart != want {
+					t.Errorf("finding %d is of the job of %v, want %d", i, f.JobStart, want)
+				}
+			}
+			if s.counts.Late != late || s.counts.Summarized != 12+3-late {
+				t.Errorf("%+v", s.counts)
+			}
+		})
+	}
+}
+
+// TestNamesakeWithoutSummaries: a job ends although a namesake has its record, and nothing more comes of either.
+func TestNamesakeWithoutSummaries(t *testing.T) {
+	s := newFinds(t)
+	at := s.lives("1", findEpoch, 4, 1)
+	s.learn(at, true)
+	s.jobs[schemas.JobKey{JobID: "1"}] = &schemas.Job{
+		JobID: "1", State: schemas.StateRunning, Start: new(at + 5*findT),
+	}
+	s.learn(at+6*findT, true)
+	s.learn(at+6*findT+endPatienceMs, true)
+	s.expect("1/0/busy OPEN HIGH 3/3", "1/0/busy OPEN HIGH 4/4 final")
+}
+
 // TestFinderForgets: a job without findings leaves after 64 intervals, one with findings later, with them.
 func TestFinderForgets(t *testing.T) {
 	s := newFinds(t)

@@ -11,15 +11,16 @@ import (
 
 // watched is a life of a job.
 type watched struct {
-	key    schemas.JobKey
-	watch  *rules.Watch // nil: it is asleep, or the job has ended
-	asleep []byte       // its state, packed
-	ended  bool
-	job    []byte       // its record as the rules know it; empty: none
-	told   *schemas.Job // the record that job was made from
-	over   bool         // the job has ended, as its record has it
-	endMs  *int64       // nil: nobody knows it
-	asOf   int64        // the newest interval
+	key     schemas.JobKey
+	watch   *rules.Watch // nil: it is asleep, or the job has ended
+	asleep  []byte       // its state, packed
+	ended   bool
+	job     []byte       // its record as the rules know it; empty: none
+	told    *schemas.Job // the record that job was made from
+	over    bool         // the job has ended, as its record has it
+	endMs   *int64       // nil: nobody knows it
+	startMs *int64       // when it began, as its record has it
+	asOf    int64        // the newest interval
 	savedState
 
 	changed    bool  // the rules may have findings due
@@ -50,8 +51,32 @@ func (f *Finder) runs(key schemas.JobKey) bool {
 	return j != nil && j.State == schemas.StateRunning
 }
 
-// again begins to watch a job anew. Its findings were final, which is not true any more. Its FindState is written with
-// the summary in hand, so a replay does not ask topic jobs.
+// turn returns who a summary is for: the job that is watched, one that had ended by mistake, or a namesake. A job whose
+// namesake has summaries is over.
+func (f *Finder) turn(w *watched, intervalMs int64, fx *Effects) *watched {
+	j := f.known(w.key)
+	switch {
+	case w.endedBefore(j) && intervalMs < *j.Start: // it came late
+		return w
+	case w.endedBefore(j):
+		if !w.ended {
+			f.end(w, fx)
+		}
+		w = f.again(w, fx)
+		w.Since = *j.Start
+	case w.ended && f.runs(w.key):
+		w = f.again(w, fx)
+	}
+	return w
+}
+
+// endedBefore reports whether a record of topic jobs is of a namesake, which began after all that the job measured.
+func (w *watched) endedBefore(j *schemas.Job) bool {
+	return j != nil && j.Start != nil && w.asOf != never && *j.Start >= w.asOf+w.LengthMs
+}
+
+// again begins to watch a job anew. Its findings were final, which is not true any more, or are of a namesake. Its
+// FindState is written with the summary in hand, so a replay does not ask topic jobs.
 func (f *Finder) again(w *watched, fx *Effects) *watched {
 	fx.delete(f.forget(w)...)
 	return f.meet(w.key)
@@ -79,7 +104,8 @@ func (f *Finder) learn(nowMs int64, through func() int64) Effects {
 			break
 		}
 		j := f.known(w.key)
-		fresh := w.setJob(j)
+		replaced := w.endedBefore(j) // then its own record stays, which perhaps nobody read to its end
+		fresh := !replaced && w.setJob(j)
 		if fresh || w.heard == before {
 			w.toldMs = nowMs
 		}
@@ -89,7 +115,7 @@ func (f *Finder) learn(nowMs int64, through func() int64) Effects {
 		if fresh && w.watch != nil {
 			w.watch.Know(f.jobOf(w))
 		}
-		atMs, closed := w.deadline(j)
+		atMs, closed := w.deadline(j, replaced)
 		switch {
 		case w.isComplete(), nowMs >= atMs && through() >= closed:
 			f.end(w, &fx)
@@ -102,13 +128,14 @@ func (f *Finder) learn(nowMs int64, through func() int64) Effects {
 
 // deadline is when the clock ends a job, and the interval that must be closed by then. A job that runs has none. One
 // that topic jobs does not have was never told to it, or was forgotten after its end. After an outage summaries come
-// long after a job's end, and in several commits: while they come, or could, the end waits.
-func (w *watched) deadline(j *schemas.Job) (atMs, closed int64) {
+// long after a job's end, and in several commits: while they come, or could, the end waits. A job that a namesake
+// replaced is over.
+func (w *watched) deadline(j *schemas.Job, replaced bool) (atMs, closed int64) {
 	measured := w.asOf + w.LengthMs
 	switch {
 	case w.over && w.endMs != nil:
 		return max(*w.endMs, w.heardMs) + endPatienceMs, *w.endMs
-	case w.over:
+	case w.over, replaced:
 		return max(measured, w.heardMs) + endPatienceMs, max(measured, w.toldMs)
 	case j == nil:
 		return max(measured+goneMs, w.heardMs+endPatienceMs), measured + goneMs

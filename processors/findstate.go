@@ -20,6 +20,7 @@ type savedState struct {
 	Seen     window                 `json:"seen"`
 	Rules    map[string]writtenRule `json:"rules,omitempty"` // findings that were written, by rule
 	Watch    []byte                 `json:"watch,omitempty"` // packed; empty: the job has ended
+	Since    int64                  `json:"since,omitempty"` // where it began; a namesake was watched before
 }
 
 // writtenRule is the last record of a finding.
@@ -35,6 +36,9 @@ var errNewerState = errors.New("a newer weir wrote it: upgrade every `weir find`
 
 // maxFrozenJob bounds the record of a job in its FindState. A larger one goes without its nodes.
 const maxFrozenJob = 1 << 20
+
+// farMs is the year 2100. A Finding names no start that is later.
+const farMs = 4102444800000
 
 // window remembers which of the last 64 intervals of a job came.
 type window struct {
@@ -81,7 +85,10 @@ func (w *watched) setJob(j *schemas.Job) bool {
 	if bytes.Equal(value, w.job) {
 		return false
 	}
-	w.job, w.over, w.endMs = value, schemas.Over(j.State), j.End
+	w.job, w.over, w.endMs, w.startMs = value, schemas.Over(j.State), j.End, nil
+	if j.Start != nil && *j.Start > 0 && *j.Start < farMs {
+		w.startMs = j.Start
+	}
 	return true
 }
 

@@ -1,5 +1,5 @@
-// Package jobs keeps the jobs of topic jobs in the archive, for ever: one row for each life of a job that has ended. The
-// topic forgets them after some days. The decisions are in plan.go, which looks at no file and asks nobody.
+// Package jobs keeps the jobs of topic jobs in the archive, for ever: one row for each life of a job that has ended.
+// The topic forgets them after some days. The decisions are in plan.go, which looks at no file and asks nobody.
 package jobs
 
 import (
