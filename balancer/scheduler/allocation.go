@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/topology"
 )
 
@@ -21,83 +20,75 @@ type allocation struct {
 	cgroup   string             // empty: job_ and the job's number
 }
 
-// rawAllocation is the CPUs of a job by node as scontrol shows them, in Slurm's own numbers, core by core.
+// rawAllocation is the CPUs of a job by node as Slurm shows them, in Slurm's own numbers, core by core.
 type rawAllocation struct {
-	bad   bool // a node was there twice, or a line unreadable
+	wrong string // why it must not be used; empty: it may
 	cpus  map[string][]int32
 	gpus  map[string][]int32 // by node, only where some are known
 	sluid string             // Slurm 25.11 and later have one; 26.05 names cgroups by it
 }
 
-// covers reports whether the allocation is readable and has exactly these nodes.
-func (s *rawAllocation) covers(hosts []string) bool {
-	if s == nil || s.bad || len(s.cpus) != len(hosts) {
-		return false
-	}
-	for _, h := range hosts {
-		if _, ok := s.cpus[h]; !ok {
-			return false
-		}
-	}
-	return true
+func newRawAllocation() *rawAllocation {
+	return &rawAllocation{cpus: map[string][]int32{}, gpus: map[string][]int32{}}
 }
 
-// scontrolReader gathers the allocations of the jobs that scontrol shows.
-type scontrolReader struct {
-	allocations map[string]*rawAllocation
-	at          *rawAllocation // of the job whose lines come
+// refuse keeps the first reason.
+func (s *rawAllocation) refuse(reason string) { s.wrong = cmp.Or(s.wrong, reason) }
+
+// misfit returns why an allocation is not the one of a row; empty if it is. squeue's numbers of the job are fields of
+// their own, so they hold for an answer with texts of users in it.
+func (s *rawAllocation) misfit(r *slurmRow, machine map[string]slurmNode) string {
+	switch {
+	case s == nil:
+		return fmt.Sprintf("scontrol does not say which CPUs it has on %.80q", topology.FoldHosts(r.hosts))
+	case s.wrong != "":
+		return "scontrol's answer is not used: " + s.wrong
+	case len(s.cpus) == 0:
+		return fmt.Sprintf("scontrol does not say which CPUs it has on %.80q", topology.FoldHosts(r.hosts))
+	}
+	least, most, gpus := 0, 0, 0
+	for _, h := range r.hosts {
+		ids, n := s.cpus[h], machine[h]
+		if len(ids) == 0 || n.cpus == 0 || int(ids[len(ids)-1]) >= n.cores*n.threads {
+			return fmt.Sprintf("scontrol's answer is not used: node %.80q has no CPUs in it, or unknown ones", h)
+		}
+		cores := coresOf(ids, n.threads)
+		least, most = least+cores, most+cores*max(n.threads, n.cpus/n.cores)
+		gpus += len(s.gpus[h])
+	}
+	switch {
+	case len(s.cpus) != len(r.hosts):
+		return "scontrol's answer is not used: it has other nodes than squeue's"
+	case r.cpus < least || r.cpus > most: // a core counts as one CPU at least, and as its threads at most
+		return fmt.Sprintf("scontrol's answer is not used: it has %d cores, where squeue has %d CPUs", least, r.cpus)
+	case r.job.Gpus != nil && gpus > int(*r.job.Gpus):
+		return fmt.Sprintf("scontrol's answer is not used: it has %d GPUs, where squeue has %d", gpus, *r.job.Gpus)
+	}
+	return ""
 }
 
-// line reads one line of `scontrol show job -d`. A job whose CPUs cannot be read is marked, and the reading goes on.
-func (p *scontrolReader) line(line string) error {
-	if rest, ok := strings.CutPrefix(line, "JobId="); ok {
-		id, _, _ := strings.Cut(rest, " ")
-		if p.at = p.allocations[id]; p.at == nil {
-			p.at = &rawAllocation{cpus: map[string][]int32{}, gpus: map[string][]int32{}}
-			p.allocations[id] = p.at
+// coresOf counts the cores of hardware threads that ascend.
+func coresOf(ids []int32, threads int) (cores int) {
+	last := -1
+	for _, id := range ids {
+		if core := int(id) / threads; core != last {
+			cores, last = cores+1, core
 		}
-		return nil
 	}
-	if sluid, ok := strings.CutPrefix(line, "   SLUID="); ok && p.at != nil {
-		if naming.Valid(sluid) && p.at.sluid == "" {
-			p.at.sluid = sluid
-		}
-		return nil
-	}
-	rest, ok := strings.CutPrefix(line, "     Nodes=")
-	if !ok || p.at == nil {
-		return nil
-	}
-	list, rest, ok := strings.Cut(rest, " CPU_IDs=")
-	if !ok {
-		return nil
-	}
-	ids, rest, _ := strings.Cut(rest, " ")
-	_, gres, _ := strings.Cut(rest, " GRES=")
-	hosts, err := topology.ExpandHosts(list)
-	if err == nil {
-		err = p.at.add(hosts, ids, gpusOf(gres))
-	}
-	p.at.bad = p.at.bad || err != nil
-	return nil // the other jobs may be well
+	return cores
 }
 
 // add gives the same CPUs and GPUs to all hosts of a line, as Slurm folds hosts with the same ones into one.
-func (s *rawAllocation) add(hosts []string, ids string, gpus []int32) error {
-	cpus, err := parseCPUs(ids)
-	if err != nil {
-		return err
-	}
+func (s *rawAllocation) add(hosts []string, cpus, gpus []int32) {
 	for _, h := range hosts {
 		if _, there := s.cpus[h]; there {
-			return fmt.Errorf("node %s is there twice", h)
+			s.refuse(fmt.Sprintf("node %.80q is there twice; %s", h, unclearText))
 		}
 		s.cpus[h] = cpus
 		if len(gpus) > 0 {
 			s.gpus[h] = gpus
 		}
 	}
-	return nil
 }
 
 // gpusOf returns the numbers of GPUs in a text such as gpu:a100:2(IDX:0-1),nic:1(IDX:0). It returns none where one of

@@ -18,15 +18,14 @@ import (
 )
 
 const (
-	// maxSqueueBytes bounds what is read of squeue, and maxLineBytes each line of scontrol and sinfo.
-	maxSqueueBytes = 64 << 20
-	maxLineBytes   = 4 << 20
+	// maxLineBytes bounds each line of scontrol and sinfo.
+	maxLineBytes = 4 << 20
 	// machineEvery is how often Slurm is asked for its nodes, unless a job is on one that is not known.
 	machineEvery = time.Minute
-	// askedAlone bounds for how many jobs scontrol is asked one by one in a poll.
-	askedAlone = 16
-	// allEvery is the pause after scontrol took too long to show all jobs.
-	allEvery = time.Minute
+	// askedAgain bounds for how many jobs scontrol is asked again in a poll, after an answer that was not used.
+	askedAgain = 16
+	// jsonEvery is the pause after scontrol wrote no JSON. Slurm may be upgraded.
+	jsonEvery = time.Minute
 )
 
 // SlurmSource asks Slurm for its jobs in the background, so that a controller that hangs holds up nobody. While Slurm
@@ -44,8 +43,7 @@ type SlurmSource struct {
 	vain  map[schemas.JobKey]int64 // of jobs of unknown allocation: the last of these polls that asked for the job
 
 	machineFaults []Fault   // in the machine, as Slurm last described it
-	slow          []Fault   // one where the last poll could not ask for all jobs
-	allAgain      time.Time // when all jobs may be asked for again
+	jsonAgain     time.Time // when JSON may be asked for again
 
 	mu     sync.Mutex
 	jobs   []Job
@@ -102,7 +100,7 @@ func (s *SlurmSource) poll(ctx context.Context, now time.Time) {
 		return
 	}
 	jobs, faults := s.book.list()
-	s.jobs, s.faults = jobs, slices.Concat(s.machineFaults, s.slow, faults)
+	s.jobs, s.faults = jobs, slices.Concat(s.machineFaults, faults)
 	s.broken, s.good, s.nodes = nil, now, s.book.names
 }
 
@@ -118,7 +116,6 @@ func (s *SlurmSource) ask(ctx context.Context, now time.Time) error {
 		}
 		s.book.asked = now
 	}
-	s.slow = nil
 	if unknown := s.book.unknownAllocations(rows); len(unknown) > 0 {
 		allocations, err := s.askAllocations(ctx, now, unknown)
 		s.book.learn(unknown, allocations)
@@ -130,62 +127,88 @@ func (s *SlurmSource) ask(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// askAllocations asks which CPUs jobs have. It asks for up to askedAlone jobs one by one, first for those not asked
-// for yet. For more than one job scontrol answers with all, even pending ones, and that may take long. Job names may
-// hold lines that look like scontrol's own. If asked for alone, only a job's owner can disturb the answer. After an
-// error it returns what it learnt.
+// askAllocations asks which CPUs jobs have, one job after the other: any user can put lines about another's job into an
+// answer about several. The jobs not asked for yet are first. After a while the rest wait for the next poll. The first
+// list waits for all, since jobs on the Routes would end without it. After an error it returns what it learnt.
 func (s *SlurmSource) askAllocations(
 	ctx context.Context, now time.Time, unknown []*slurmRow,
 ) (map[string]*rawAllocation, error) {
 	slices.SortStableFunc(unknown, func(x, y *slurmRow) int {
 		return cmp.Compare(s.vain[x.job.Identity()], s.vain[y.job.Identity()])
 	})
-	alone, others := unknown[:min(len(unknown), askedAlone)], unknown[min(len(unknown), askedAlone):]
 	allocations, vain := map[string]*rawAllocation{}, map[schemas.JobKey]int64{}
 	for _, r := range unknown {
 		vain[r.job.Identity()] = s.vain[r.job.Identity()]
 	}
-	s.polls++
-	for _, r := range alone {
-		one := map[string]*rawAllocation{}
-		switch err := s.scontrol(ctx, one, r.job.JobID); {
-		case ctx.Err() != nil: // nothing is known of the job, not even whether it has ended
-			return allocations, cmp.Or(err, ctx.Err())
-		case err == nil: // an error means that the job has ended meanwhile
-			allocations[r.job.JobID] = one[r.job.JobID]
-		}
-		vain[r.job.Identity()] = s.polls
-	}
 	s.vain = vain
-	others = slices.DeleteFunc(slices.Clone(others), func(r *slurmRow) bool { return vain[r.job.Identity()] != 0 })
-	if len(others) == 0 {
-		return allocations, nil // the rest were asked for before, and will be again in turn
+	s.polls++
+	begun, limit := time.Now(), min(s.cfg.Poll, s.cfg.Timeout/2)
+	for i, r := range unknown {
+		again := vain[r.job.Identity()] != 0
+		if i >= askedAgain && (again || !s.good.IsZero() && time.Since(begun) >= limit) {
+			break
+		}
+		answer, err := s.askAlone(ctx, now, r)
+		if ctx.Err() != nil { // nothing is known of the job, not even whether it has ended
+			left := len(unknown) - i
+			return allocations, fmt.Errorf("%d jobs on shared nodes are still to be asked for: %w", left,
+				cmp.Or(err, ctx.Err()))
+		}
+		if err != nil { // mostly, that the job has ended meanwhile
+			answer = &rawAllocation{wrong: err.Error()}
+		}
+		allocations[r.job.JobID], vain[r.job.Identity()] = answer, s.polls
 	}
-	all := map[string]*rawAllocation{}
-	err := s.askAll(ctx, now, all)
-	for _, r := range others {
-		allocations[r.job.JobID] = all[r.job.JobID]
-	}
-	return allocations, err
+	return allocations, nil
 }
 
-// askAll asks for all jobs at once. If that takes too long, it does not try again for allEvery, and other jobs go on
-// meanwhile.
-func (s *SlurmSource) askAll(ctx context.Context, now time.Time, all map[string]*rawAllocation) error {
-	if !now.Before(s.allAgain) {
-		err := s.scontrol(ctx, all)
-		if ctx.Err() == nil {
-			return err
+// askAlone asks for one job. No text of a user can become a part of JSON's structure. In scontrol's own text only those
+// of the job's owner are there.
+func (s *SlurmSource) askAlone(ctx context.Context, now time.Time, r *slurmRow) (*rawAllocation, error) {
+	if !now.Before(s.jsonAgain) {
+		answer, err := s.askJSON(ctx, now, r)
+		if ctx.Err() != nil || !errors.Is(err, errNoJSON) {
+			return answer, err
 		}
-		s.allAgain = now.Add(allEvery)
 	}
-	reason := fmt.Sprintf("scontrol does not show all jobs within %v, so new jobs on shared nodes wait, "+
-		"and %d are asked for in each poll: raise balance.slurm.timeout", s.cfg.Timeout, askedAlone)
-	if s.good.IsZero() {
-		return errors.New(reason) // jobs on the Routes go on only while the list was never read
+	answer, err := s.askText(ctx, r.job.JobID, r.job.JobID)
+	if err != nil || answer.jobs < 2 {
+		return answer.allocation(), err
 	}
-	s.slow = []Fault{{Followed: true, Reason: reason}}
-	return nil
+	// By the number of an array Slurm shows all its tasks, and by the first component's all of a heterogeneous job.
+	part := r.job.JobID + "+0"
+	if r.job.ArrayTask != nil {
+		part = fmt.Sprintf("%s_%d", *r.job.ArrayJob, *r.job.ArrayTask)
+	}
+	answer, err = s.askText(ctx, r.job.JobID, part)
+	return answer.allocation(), err
+}
+
+// askText asks for the text about a job by a name of it.
+func (s *SlurmSource) askText(ctx context.Context, id, name string) (*scontrolReader, error) {
+	p := newScontrolReader(id)
+	return p, s.lines(ctx, p.line, "scontrol", "--details", "--all", "--local", "show", "job", name)
+}
+
+// askJSON returns errNoJSON if the answer is no JSON. Some releases write none about a job that is gone; others have
+// no JSON for any job, and say so.
+func (s *SlurmSource) askJSON(ctx context.Context, now time.Time, r *slurmRow) (*rawAllocation, error) {
+	var text []byte
+	err := s.run(ctx, func(from io.Reader) (err error) {
+		text, err = io.ReadAll(io.LimitReader(from, maxJSONBytes+1))
+		if err == nil && len(text) > maxJSONBytes {
+			err = errors.New("longer than 64 MiB")
+		}
+		return err
+	}, "scontrol", "--json", "--details", "--all", "--local", "show", "job", r.job.JobID)
+	if len(text) > maxJSONBytes {
+		return nil, err
+	}
+	answer, wrong := parseJobJSON(text, r, s.book.machine)
+	if errors.Is(wrong, errNoJSON) && (err == nil || strings.Contains(strings.ToLower(err.Error()), "json")) {
+		s.jsonAgain = now.Add(jsonEvery)
+	}
+	return answer, wrong
 }
 
 // slurmStates are those in which a job has or had nodes. Pending jobs are not asked for: there may be very many.
@@ -208,18 +231,15 @@ var slurmFields = []string{
 func (s *SlurmSource) squeue(ctx context.Context) ([]slurmRow, error) {
 	end := ";" + rand.Text()
 	format := strings.Join(slurmFields, "|,") + end
-	var text []byte
+	var rows []slurmRow
 	err := s.run(ctx, func(r io.Reader) (err error) {
-		text, err = io.ReadAll(io.LimitReader(r, maxSqueueBytes+1))
-		if err == nil && len(text) > maxSqueueBytes {
-			err = errors.New("longer than 64 MiB")
-		}
+		rows, err = readSqueue(r, end+"\n")
 		return err
 	}, "squeue", "--noheader", "--noconvert", "--all", "--local", "--states="+slurmStates, "--Format="+format)
 	if err != nil {
 		return nil, err
 	}
-	return parseSqueue(string(text), end+"\n")
+	return rows, nil
 }
 
 // askMachine brings the nodes and the faults of the machine up to date.
@@ -268,9 +288,4 @@ func (s *SlurmSource) hidden(ctx context.Context) (string, error) {
 		_ = s.lines(ctx, p.line, "scontrol", "--local", "show", "assoc_mgr", "flags=users")
 	}
 	return p.reason(), ctx.Err()
-}
-
-func (s *SlurmSource) scontrol(ctx context.Context, allocations map[string]*rawAllocation, job ...string) error {
-	p := scontrolReader{allocations: allocations}
-	return s.lines(ctx, p.line, "scontrol", append([]string{"--details", "--all", "--local", "show", "job"}, job...)...)
 }

@@ -50,7 +50,7 @@ func row(id, restart int, state string, start, end int64, cpus int, nodes string
 func parsed(t *testing.T, rows ...string) []slurmRow {
 	t.Helper()
 	text := strings.Join(append(rows, ""), ";END\n")
-	all, err := parseSqueue(text, ";END\n")
+	all, err := readSqueue(strings.NewReader(text), ";END\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestParseSqueue(t *testing.T) {
 	if rows[2].job.End == nil || rows[0].job.End != nil {
 		t.Error("only a job that is over has an end: that of another one is a forecast")
 	}
-	if rows, err := parseSqueue("", ";END\n"); err != nil || rows != nil {
+	if rows, err := readSqueue(strings.NewReader(""), ";END\n"); err != nil || rows != nil {
 		t.Errorf("no jobs: %v, %v", rows, err)
 	}
 }
@@ -124,11 +124,20 @@ func TestParseSqueueNamesWhatIsWrong(t *testing.T) {
 		"cut off":       good + ";END\n" + good[:20],
 		"JSON":          `{"jobs": []}`,
 	} {
-		if rows, err := parseSqueue(text, ";END\n"); err == nil ||
+		if rows, err := readSqueue(strings.NewReader(text), ";END\n"); err == nil ||
 			!strings.Contains(err.Error(), "none that weir knows") {
 			t.Errorf("%s: %d rows, error %v", name, len(rows), err)
 		}
 	}
+}
+
+// readText returns what scontrol's text says of a job.
+func readText(id, text string) *rawAllocation {
+	p := newScontrolReader(id)
+	for line := range strings.Lines(text) {
+		_ = p.line(strings.TrimSuffix(line, "\n"))
+	}
+	return p.allocation()
 }
 
 // story takes answers into a book, and says which nodes each job is planned to have.
@@ -392,6 +401,10 @@ const fakeScontrol = `#!/bin/sh
 case "$*" in
 *"show config") cat "$0.config" 2>/dev/null; exit 0 ;;
 *"show assoc_mgr flags=users") cat "$0.users" 2>/dev/null; exit 0 ;;
+*--json*)
+	if [ -e "$0.json" ]; then cat "$0.json.$7"; exit; fi
+	echo "scontrol: unrecognized option '--json'" >&2
+	exit 1 ;;
 esac
 echo "$*" >>"$0.asked"
 for last; do :; done
@@ -737,73 +750,143 @@ func TestSlurmSourceKeepsItsLastJobs(t *testing.T) {
 // another's.
 func TestSlurmSourceAsksAloneInTurn(t *testing.T) {
 	f := newFakeSlurm(t)
-	for id := range askedAlone {
+	const hostile = 2 * askedAgain
+	for id := range hostile {
 		f.job(1+id, "0", "n1", "x", "hostile\n     Nodes=n1 CPU_IDs=0 Mem=0 GRES=")
 	}
-	f.write("scontrol.01", "JobId=99 JobName=forged\n     Nodes=n2 CPU_IDs=0 Mem=0 GRES=\n")
-	f.job(99, "0", "n2", "x", "victim")
 	s := f.source()
-	s.poll(t.Context(), dayLater)
+	for range 2 {
+		s.poll(t.Context(), dayLater)
+	}
+	if asked := strings.Count(f.read("scontrol.asked"), "\n"); asked != hostile+askedAgain {
+		t.Errorf("scontrol was asked %d times: once for each job, and %d times again", asked, askedAgain)
+	}
+	f.job(99, "0", "n2", "x", "victim")
 	s.poll(t.Context(), dayLater)
 	jobs, faults := s.Jobs(dayLater)
-	if len(jobs) != 1 || jobs[0].JobID != "99" || len(faults) != askedAlone {
+	if len(jobs) != 1 || jobs[0].JobID != "99" || len(faults) != hostile ||
+		!strings.Contains(faults[0].Reason, "looks like scontrol's own lines") {
 		t.Errorf("jobs %+v, faults %v", jobs, faults)
 	}
 }
 
-// TestSlurmIsNotAskedForAllJobsWhereFewAreNew: the answer for all has every pending job, and may take longer than a
-// poll may.
-func TestSlurmIsNotAskedForAllJobsWhereFewAreNew(t *testing.T) {
+// TestSlurmIsNeverAskedForAllJobs: the answer for all has every pending job, and any user may put a record of another's
+// job into it. At a start all jobs on shared nodes are new, and the list counts as read only after all were asked for.
+func TestSlurmIsNeverAskedForAllJobs(t *testing.T) {
 	f := newFakeSlurm(t)
-	f.write("scontrol", strings.Replace(fakeScontrol, "for last", `case "$*" in *"show job") exec sleep 30 ;; esac
-for last`, 1))
-	f.job(1, "0", "n1", "x", "a")
-	s := f.source()
-	s.poll(t.Context(), dayLater)
-	for id := range askedAlone {
-		f.job(2+id, "1", "n"+strconv.Itoa(1+id), "x", "b")
+	const many = 5 * askedAgain
+	f.write("sinfo", "#!/bin/sh\nfor i in $(seq 99); do echo \"n$i|2|1|2|1\"; done\n")
+	for id := range many {
+		f.job(1+id, "1", "n"+strconv.Itoa(1+id), "x", "b")
 	}
+	s := f.source()
+	s.cfg.Poll = time.Nanosecond // for asking, in all polls but the first one
 	s.poll(t.Context(), dayLater)
 	jobs, faults := s.Jobs(dayLater)
-	if len(jobs) != 1+askedAlone || len(faults) != 0 {
+	if len(jobs) != many || len(faults) != 0 {
 		t.Errorf("%d jobs, faults %v", len(jobs), faults)
+	}
+	if asked := f.read("scontrol.asked"); strings.Contains(asked, "show job\n") || strings.Count(asked, "\n") != many {
+		t.Errorf("scontrol was asked %q", asked)
 	}
 }
 
-// TestSlurmListGoesOnWhereAllJobsTakeTooLong: of many new jobs on shared nodes each poll learns some, and other jobs
-// are not held up.
-func TestSlurmListGoesOnWhereAllJobsTakeTooLong(t *testing.T) {
+// TestSlurmListGoesOnWhileManyJobsAreAskedFor: each poll learns some of many new jobs on shared nodes. Others go on.
+func TestSlurmListGoesOnWhileManyJobsAreAskedFor(t *testing.T) {
 	f := newFakeSlurm(t)
-	f.write("scontrol", strings.Replace(fakeScontrol, "for last", `case "$*" in *"show job") exec sleep 30 ;; esac
-for last`, 1))
 	f.job(1, "0-1", "n1", "x,y", "whole")
 	s := f.source()
 	s.poll(t.Context(), dayLater)
-	const many = 2*askedAlone + 3
+	const many = 2*askedAgain + 3
 	for id := range many {
 		f.job(100+id, "1", "n"+strconv.Itoa(2+id), "x", "b")
 	}
 	f.write("sinfo", "#!/bin/sh\nfor i in $(seq 50); do echo \"n$i|2|1|2|1\"; done\n")
 	f.write("squeue.1", row(1, 0, "COMPLETED", 1, 50, 2, "n1"))
-	askedForAll := func() bool { return strings.Contains(f.read("scontrol.asked"), "show job\n") }
-	for i, want := range []int{askedAlone, 2 * askedAlone, many} {
-		if i == 0 {
-			f.hang(s, "scontrol being asked for all", askedForAll)()
-		} else {
-			s.poll(t.Context(), dayLater)
-		}
+	s.cfg.Poll = time.Nanosecond
+	for i, want := range []int{askedAgain, 2 * askedAgain, many} {
+		s.poll(t.Context(), dayLater)
 		jobs, faults := s.Jobs(dayLater)
-		if len(jobs) != want || jobs[0].JobID == "1" { // which ended long ago
+		if len(jobs) != want || jobs[0].JobID == "1" || len(faults) != many-want { // job 1 ended long ago
 			t.Fatalf("poll %d: %d jobs, want %d; faults %v", i, len(jobs), want, faults)
 		}
-		if late := want < many; late != slices.ContainsFunc(faults, func(f Fault) bool {
-			return f.JobID == "" && f.Followed && strings.Contains(f.Reason, "balance.slurm.timeout")
-		}) {
-			t.Errorf("poll %d: faults %v", i, faults)
-		}
 	}
-	if asked := f.read("scontrol.asked"); strings.Count(asked, "show job\n") != 1 {
-		t.Errorf("scontrol was asked %q: once for all is enough", asked)
+}
+
+// TestSlurmFirstListWaitsForAllJobs: a list without the jobs that were not asked for would end them on the Routes. The
+// next poll goes on where the time ended.
+func TestSlurmFirstListWaitsForAllJobs(t *testing.T) {
+	f := newFakeSlurm(t)
+	const many = 2 * askedAgain
+	f.write("sinfo", "#!/bin/sh\nfor i in $(seq 99); do echo \"n$i|2|1|2|1\"; done\n")
+	for id := range many {
+		f.job(1+id, "1", "n"+strconv.Itoa(1+id), "x", "b")
+	}
+	f.write("scontrol", strings.Replace(fakeScontrol, "for last", `case "$*" in
+*"show job 20") [ -e "$0.hung" ] || { echo >"$0.hung"; exec sleep 60; } ;;
+esac
+for last`, 1))
+	s := f.source()
+	f.hang(s, "scontrol", func() bool { return f.read("scontrol.hung") != "" })()
+	jobs, faults := s.Jobs(dayLater)
+	if len(jobs) != 0 || len(faults) != 1 || !faults[0].Unread ||
+		!strings.Contains(faults[0].Reason, "jobs on shared nodes are still to be asked for") {
+		t.Fatalf("jobs %v, faults %v", jobs, faults)
+	}
+	s.poll(t.Context(), dayLater)
+	if jobs, faults := s.Jobs(dayLater); len(jobs) != many || len(faults) != 0 {
+		t.Errorf("%d jobs, faults %v", len(jobs), faults)
+	}
+	if asked := strings.Count(f.read("scontrol.asked"), "\n"); asked != many+1 {
+		t.Errorf("scontrol was asked %d times: those learnt are not asked for again", asked)
+	}
+}
+
+// TestSlurmPartsOfArraysAndHeterogeneousJobs: by the number of such a job Slurm shows its other parts, too.
+func TestSlurmPartsOfArraysAndHeterogeneousJobs(t *testing.T) {
+	f := newFakeSlurm(t)
+	text := func(id int, node string) string {
+		return fmt.Sprintf("JobId=%d JobName=x\n   JobState=RUNNING\n     Nodes=%s CPU_IDs=1 Mem=0 GRES=\n\n", id, node)
+	}
+	task := strings.Replace(row(17, 0, "RUNNING", 1, -1, 1, "n1"), "|17|N/A|", "|17|3|", 1)
+	f.write("squeue.17", task)
+	f.write("scontrol.17", text(18, "n2")+text(17, "n1"))
+	f.write("scontrol.17_3", text(17, "n1"))
+	f.write("squeue.18", row(18, 0, "RUNNING", 1, -1, 1, "n2"))
+	f.write("scontrol.18", text(18, "n2")+text(19, "n3"))
+	f.write("scontrol.18+0", text(18, "n2"))
+	f.write("squeue.19", row(19, 0, "RUNNING", 1, -1, 1, "n3"))
+	f.write("scontrol.19", text(20, "n3")) // another job's
+	s := f.source()
+	s.poll(t.Context(), dayLater)
+	jobs, faults := s.Jobs(dayLater)
+	if len(jobs) != 2 || jobs[0].JobID != "17" || jobs[1].JobID != "18" || len(faults) != 1 || faults[0].JobID != "19" {
+		t.Errorf("jobs %+v, faults %v", jobs, faults)
+	}
+}
+
+// TestSlurmRowsAreReadOneByOne: no number of rows is too much, and a row without end costs its job only.
+func TestSlurmRowsAreReadOneByOne(t *testing.T) {
+	f := newFakeSlurm(t)
+	const many = 120_000
+	name := strings.Repeat("x", 200)
+	f.write("squeue", fmt.Sprintf(`#!/bin/sh
+for a; do case $a in --Format=*) end=${a##*Name:200} ;; esac; done
+awk -v end="$end" 'BEGIN {
+	for (i = 1; i <= %d; i++)
+		printf "%%d|0|COMPLETED|2026-11-18T11:06:40|2026-11-18T11:07:40|2026-11-18T11:06:40|2|n1|UNLIMITED|OK|"\
+			"cpu=1,node=1|%%d|N/A|ada|batch|%%-200s|%s%%s\n", i, i, "phys", end
+	printf "200001|7|RUNNING|2026-11-18T11:06:40|NONE|NONE|2|n1"
+	for (i = 0; i < 300000; i++) printf ",n123456789012"
+	printf "%%s\n200002|0|RUNNING|2026-11-18T11:06:40|NONE|NONE|2|n2|UNLIMITED|OK||1|N/A|ada|batch||%%s\n", end, end
+}'
+`, many, name))
+	s := f.source()
+	s.poll(t.Context(), time.Unix(epoch, 0))
+	jobs, faults := s.Jobs(dayLater)
+	if len(jobs) != many+1 || len(faults) != 1 || faults[0].JobID != "200001" || faults[0].Restart != 7 ||
+		!strings.Contains(faults[0].Reason, "longer than 4 MiB") {
+		t.Fatalf("%d jobs, faults %.300v", len(jobs), faults)
 	}
 }
 
@@ -901,17 +984,17 @@ func FuzzSlurmAnswers(f *testing.F) {
 		"     Nodes=\nJobId=\n")
 	f.Add("||||||||||||;END\n", "JobId=1 \n     Nodes=n1 CPU_IDs=65536 \n     Nodes=n1 CPU_IDs=0-99999999 ")
 	f.Fuzz(func(t *testing.T, squeue, scontrol string) {
-		rows, err := parseSqueue(squeue, ";END\n")
+		rows, err := readSqueue(strings.NewReader(squeue), ";END\n")
 		if err != nil {
 			return
 		}
-		allocations := map[string]*rawAllocation{}
-		p := scontrolReader{allocations: allocations}
-		for line := range strings.SplitSeq(scontrol, "\n") {
-			_ = p.line(line)
-		}
 		s := newStory(t)
 		b := s.book
+		allocations := map[string]*rawAllocation{}
+		for i := range rows {
+			id := rows[i].job.JobID
+			allocations[id] = readText(id, scontrol)
+		}
 		for range 2 {
 			b.learn(b.unknownAllocations(rows), allocations)
 			b.update(epoch*1000, rows)
@@ -943,7 +1026,7 @@ func BenchmarkSlurmTake(b *testing.B) {
 	}
 	book.setMachine(machine)
 	for b.Loop() {
-		rows, err := parseSqueue(text.String(), ";END\n")
+		rows, err := readSqueue(strings.NewReader(text.String()), ";END\n")
 		if err != nil || book.strange(rows) || len(book.unknownAllocations(rows)) > 0 {
 			b.Fatal(err)
 		}

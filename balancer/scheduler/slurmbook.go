@@ -20,6 +20,7 @@ type slurmBook struct {
 	names       []string // of machine, sorted
 	asked       time.Time
 	allocations map[schemas.JobKey]*allocation // of jobs with parts of nodes
+	misfits     map[schemas.JobKey]string      // why the last answer about a job's allocation was not used
 	jobs        map[schemas.JobKey]*slurmJob
 	faults      []Fault
 }
@@ -40,7 +41,8 @@ func newSlurmBook(cfg config.Config) *slurmBook {
 	cpuIDs, _ := newNumbering(cfg.Balance.Slurm) // CheckCPUIDs has the error
 	return &slurmBook{
 		keepMs: (config.Outage + 2) * cfg.Interval.Milliseconds(), cpuIDs: cpuIDs,
-		allocations: map[schemas.JobKey]*allocation{}, jobs: map[schemas.JobKey]*slurmJob{},
+		allocations: map[schemas.JobKey]*allocation{}, misfits: map[schemas.JobKey]string{},
+		jobs: map[schemas.JobKey]*slurmJob{},
 	}
 }
 
@@ -132,10 +134,16 @@ func (b *slurmBook) unknownAllocations(rows []slurmRow) (unknown []*slurmRow) {
 // learn notes the CPUs of jobs, in Slurm's numbers by job id. It leaves out those that do not fit the job.
 func (b *slurmBook) learn(unknown []*slurmRow, allocations map[string]*rawAllocation) {
 	for _, r := range unknown {
-		s := allocations[r.job.JobID]
-		if !s.covers(r.hosts) {
+		s, asked := allocations[r.job.JobID]
+		if !asked {
 			continue
 		}
+		key := r.job.Identity()
+		if misfit := s.misfit(r, b.machine); misfit != "" {
+			b.misfits[key] = misfit
+			continue
+		}
+		delete(b.misfits, key)
 		known := &allocation{
 			hostlist: r.hostlist, count: r.cpus, cpus: make(map[string][]int32, len(s.cpus)), gpus: s.gpus,
 			cgroup: s.sluid,
@@ -143,7 +151,7 @@ func (b *slurmBook) learn(unknown []*slurmRow, allocations map[string]*rawAlloca
 		for h, ids := range s.cpus {
 			known.cpus[h] = b.machine[h].linux(ids, cmp.Or(b.cpuIDs.of[h], b.cpuIDs.other))
 		}
-		b.allocations[r.job.Identity()] = known
+		b.allocations[key] = known
 	}
 }
 
@@ -152,7 +160,7 @@ func (b *slurmBook) learn(unknown []*slurmRow, allocations map[string]*rawAlloca
 // even then.
 func (b *slurmBook) update(nowMs int64, rows []slurmRow) {
 	b.faults = nil
-	there := make(map[schemas.JobKey]bool, len(rows))
+	there, twice := make(map[schemas.JobKey]bool, len(rows)), repeatedKeys(rows)
 	lives := make(map[string]int32, len(rows)) // the highest restart of each
 	doubt := false
 	for i := range rows {
@@ -163,6 +171,8 @@ func (b *slurmBook) update(nowMs int64, rows []slurmRow) {
 			doubt = true
 			b.faults = append(b.faults, Fault{JobID: noID, Reason: r.fault})
 			continue
+		case twice[key]:
+			b.repeats(nowMs, r, there[key])
 		case r.fault != "":
 			b.faults = append(b.faults, Fault{JobID: r.job.JobID, Restart: r.job.Restart, Reason: r.fault})
 			delete(b.jobs, key)
@@ -175,6 +185,7 @@ func (b *slurmBook) update(nowMs int64, rows []slurmRow) {
 		lives[key.JobID] = max(lives[key.JobID], key.Restart)
 	}
 	maps.DeleteFunc(b.allocations, func(key schemas.JobKey, _ *allocation) bool { return !there[key] && !doubt })
+	maps.DeleteFunc(b.misfits, func(key schemas.JobKey, _ string) bool { return !there[key] })
 	for key, j := range b.jobs {
 		if j.job.End == nil && !there[key] && (!doubt || key.Restart < lives[key.JobID]) {
 			end := max(j.seenMs, *j.job.Start)
@@ -183,6 +194,32 @@ func (b *slurmBook) update(nowMs int64, rows []slurmRow) {
 		if j.job.End != nil && *j.job.End < nowMs-b.keepMs {
 			delete(b.jobs, key)
 		}
+	}
+}
+
+// repeatedKeys returns the jobs that several rows have. Slurm shows a job once.
+func repeatedKeys(rows []slurmRow) map[schemas.JobKey]bool {
+	seen, twice := make(map[schemas.JobKey]bool, len(rows)), map[schemas.JobKey]bool{}
+	for i := range rows {
+		key := rows[i].job.Identity()
+		if seen[key] {
+			twice[key] = true
+		}
+		seen[key] = true
+	}
+	return twice
+}
+
+// repeats leaves a job as it is if several rows have it, since nobody knows which of them is Slurm's.
+func (b *slurmBook) repeats(nowMs int64, r *slurmRow, faulted bool) {
+	if j := b.jobs[r.job.Identity()]; j != nil {
+		j.seenMs = nowMs
+	}
+	if !faulted {
+		b.faults = append(b.faults, Fault{
+			JobID: r.job.JobID, Restart: r.job.Restart, Reason: "squeue has several rows of it, so it stays as it was",
+			Followed: b.jobs[r.job.Identity()] != nil,
+		})
 	}
 }
 
@@ -204,7 +241,7 @@ func (b *slurmBook) holds(nowMs int64, r *slurmRow) {
 	if !b.whole(r) {
 		s := b.allocations[key]
 		if s == nil || s.hostlist != r.hostlist || s.count != r.cpus {
-			reason := fmt.Sprintf("scontrol does not say which CPUs it has on %.80q", topology.FoldHosts(r.hosts))
+			reason := cmp.Or(b.misfits[key], (*rawAllocation)(nil).misfit(r, b.machine))
 			b.faults = append(b.faults, Fault{JobID: r.job.JobID, Restart: r.job.Restart, Reason: reason})
 			delete(b.jobs, key)
 			return

@@ -1,8 +1,11 @@
 package scheduler
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,29 +40,102 @@ const (
 	slurmOver
 )
 
-// parseSqueue returns the rows of squeue. The error is about its output as a whole.
-func parseSqueue(text, end string) ([]slurmRow, error) {
-	if text == "" {
-		return nil, nil
-	}
-	all, found := strings.CutSuffix(text, end)
-	if !found {
-		return nil, fmt.Errorf("squeue's output is none that weir knows: it begins with %.80q, "+
-			"and does not end as it was asked to", text)
-	}
+const (
+	// maxRowBytes bounds a row of squeue. Its hostlist may be long.
+	maxRowBytes = 4 << 20
+	// maxRows bounds the rows of squeue, above any slurmctld's MaxJobCount.
+	maxRows = 1 << 21
+)
+
+// readSqueue returns the rows of squeue. The error is about its output as a whole.
+func readSqueue(from io.Reader, end string) ([]slurmRow, error) {
+	cut := rowCutter{end: []byte(end)}
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, maxRowBytes+len(end))
+	lines.Split(cut.split)
 	var rows []slurmRow
 	usable := 0
-	for line := range strings.SplitSeq(all, end) {
-		r := parseRow(line)
+	for lines.Scan() {
+		if cut.broken {
+			break
+		}
+		r := slurmRow{}
+		if cut.long {
+			r = longRow(lines.Text())
+		} else {
+			r = parseRow(lines.Text())
+		}
 		if r.job.JobID != noID {
 			usable++
 		}
+		if len(rows) == maxRows {
+			return nil, fmt.Errorf("more than %d jobs", maxRows)
+		}
 		rows = append(rows, r)
 	}
-	if usable == 0 {
+	switch {
+	case lines.Err() != nil:
+		return nil, lines.Err()
+	case cut.broken:
+		return nil, fmt.Errorf("squeue's output is none that weir knows: after %d rows it has %.80q, "+
+			"and does not end as it was asked to", len(rows), lines.Bytes())
+	case usable == 0 && len(rows) > 0:
 		return nil, fmt.Errorf("squeue's output is none that weir knows: %s", rows[0].fault)
 	}
 	return rows, nil
+}
+
+// rowCutter cuts the output of squeue into rows. Of a row that is too long it gives the beginning only.
+type rowCutter struct {
+	end    []byte
+	skip   bool // the beginning of the row has been given
+	long   bool // the last one is such a beginning
+	broken bool // the last one has no end
+}
+
+// longRowBytes is enough for the number and the restart count of a job.
+const longRowBytes = 80
+
+// split is a bufio.SplitFunc.
+func (c *rowCutter) split(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	c.long = false
+	if i := bytes.Index(data, c.end); i >= 0 {
+		skipped := c.skip
+		if c.skip = false; skipped {
+			return i + len(c.end), nil, nil
+		}
+		return i + len(c.end), data[:i:i], nil
+	}
+	switch {
+	case atEOF && (len(data) > 0 || c.skip):
+		c.broken = true
+		return len(data), data, bufio.ErrFinalToken
+	case atEOF || len(data) < maxRowBytes:
+		return 0, nil, nil
+	}
+	// An end may have begun in the last bytes.
+	advance = len(data) - len(c.end) + 1
+	if c.skip {
+		return advance, nil, nil
+	}
+	c.skip, c.long = true, true
+	return advance, data[:longRowBytes], nil
+}
+
+// longRow returns the fault of a row that begins as text does.
+func longRow(text string) slurmRow {
+	r := slurmRow{job: schemas.Job{JobID: noID}, fault: "its row of squeue is longer than 4 MiB"}
+	f := strings.SplitN(text, "|", 3)
+	if restart, err := strconv.ParseUint(f[min(1, len(f)-1)], 10, 31); err == nil && len(f) == 3 && isNumber(f[0]) {
+		r.job.JobID, r.job.Restart = f[0], int32(restart)
+	}
+	return r
+}
+
+// isNumber reports whether a text is a number as Slurm writes it.
+func isNumber(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 64)
+	return err == nil && strconv.FormatUint(n, 10) == text
 }
 
 // parseRow returns a fault with what it could read before it, so that the fault names the job. Fields that users choose
@@ -71,7 +147,7 @@ func parseRow(line string) slurmRow {
 		r.fault = fmt.Sprintf("row %.80q of squeue has %d fields instead of %d", line, len(f), len(slurmFields))
 		return r
 	}
-	if n, err := strconv.ParseUint(f[0], 10, 64); err != nil || strconv.FormatUint(n, 10) != f[0] {
+	if !isNumber(f[0]) {
 		r.fault = fmt.Sprintf("row %.80q of squeue does not begin with the number of a job", line)
 		return r
 	}
@@ -89,12 +165,12 @@ func parseRow(line string) slurmRow {
 		return r
 	}
 	r.job.Restart = int32(restart)
-	switch f[2] {
-	case "RUNNING", "SIGNALING", "STOPPED", "RESIZING": // a stopped job keeps its CPUs
-		r.state = slurmHolds
-	case "SUSPENDED":
+	switch {
+	case f[2] == "SUSPENDED":
 		r.state = slurmSuspended
-	case "":
+	case keepsCPUs(f[2]):
+		r.state = slurmHolds
+	case f[2] == "":
 		err = errors.New("it has no state")
 	default:
 		if !slices.Contains(strings.Split(slurmStates, ","), f[2]) {
@@ -121,6 +197,15 @@ func parseRow(line string) slurmRow {
 		r.fault = err.Error()
 	}
 	return r
+}
+
+// keepsCPUs reports whether a job in a state has its CPUs, or gets them again. A stopped one keeps them.
+func keepsCPUs(state string) bool {
+	switch state {
+	case "RUNNING", "SIGNALING", "STOPPED", "RESIZING", "SUSPENDED":
+		return true
+	}
+	return false
 }
 
 // times sets start, end and submission. The end of a job that is not over is a forecast.

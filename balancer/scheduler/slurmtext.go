@@ -1,0 +1,77 @@
+package scheduler
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/weirhpc/weir/topology"
+)
+
+// scontrolReader reads the allocation of one job from scontrol's text about this job alone. The job's name is there as
+// it is, before the CPUs, and other texts of its user are behind. So any lines may be there, even those of another job.
+// But a user can only add lines to Slurm's own. So the text counts only if it has one job, and each line that is read
+// here once.
+type scontrolReader struct {
+	id      string
+	jobs    int // in the text
+	found   rawAllocation
+	state   string // of the job
+	unclear bool   // a line is there twice
+}
+
+func newScontrolReader(id string) *scontrolReader {
+	return &scontrolReader{id: id, found: *newRawAllocation()}
+}
+
+// line reads one line of `scontrol show job -d ID`.
+func (p *scontrolReader) line(line string) error {
+	if rest, ok := strings.CutPrefix(line, "JobId="); ok {
+		if id, _, _ := strings.Cut(rest, " "); id != p.id {
+			p.found.refuse("it is about another job")
+		}
+		p.jobs++
+	} else if rest, ok := strings.CutPrefix(line, "   JobState="); ok {
+		p.unclear = p.unclear || p.state != ""
+		p.state, _, _ = strings.Cut(rest, " ")
+	} else if sluid, ok := strings.CutPrefix(line, "   SLUID="); ok && sluidForm.MatchString(sluid) {
+		p.unclear = p.unclear || p.found.sluid != ""
+		p.found.sluid = sluid
+	} else if rest, ok := strings.CutPrefix(line, "     Nodes="); ok {
+		p.found.addLine(rest)
+	}
+	return nil
+}
+
+// sluidForm is how Slurm writes a SLUID. No cgroup of an older release has such a name.
+var sluidForm = regexp.MustCompile(`^s[0-9A-Z]{13}$`)
+
+// allocation returns what was read; nil if it was nothing. Of a job that holds nothing any more Slurm may show no CPUs,
+// and a user's text some.
+func (p *scontrolReader) allocation() *rawAllocation {
+	switch {
+	case p.jobs == 0:
+		return nil
+	case p.jobs > 1 || p.unclear:
+		p.found.refuse(unclearText)
+	case p.state != "" && !keepsCPUs(p.state):
+		p.found.refuse(fmt.Sprintf("the job is %.40q by now", p.state))
+	}
+	return &p.found
+}
+
+const unclearText = "lines are there twice, as where a job's name or another text looks like scontrol's own lines"
+
+// addLine reads nodes and their CPUs, as in n[1-2] CPU_IDs=0-3 Mem=0 GRES=gpu:1(IDX:0).
+func (s *rawAllocation) addLine(rest string) {
+	list, rest, ok := strings.Cut(rest, " CPU_IDs=")
+	ids, rest, _ := strings.Cut(rest, " ")
+	_, gres, _ := strings.Cut(rest, " GRES=")
+	hosts, err := topology.ExpandHosts(list)
+	cpus, wrong := parseCPUs(ids)
+	if !ok || err != nil || wrong != nil {
+		s.refuse("a line with nodes and CPUs is unreadable")
+		return
+	}
+	s.add(hosts, cpus, gpusOf(gres))
+}
