@@ -454,6 +454,29 @@ func TestFinderWaitsForAMissingInterval(t *testing.T) {
 	}
 }
 
+// TestFinderWaitsForAnyGap: none of a job's last 64 intervals may be missing where its last one ends it, however long the
+// gap. One that is older counts no more.
+func TestFinderWaitsForAnyGap(t *testing.T) {
+	for _, c := range []struct {
+		before, missing, after int
+		ends                   bool
+	}{
+		{3, 0, 1, true},
+		{3, 1, 1, false}, {3, 62, 1, false}, {3, 63, 1, false}, {3, 64, 1, false}, {3, 65, 1, false}, {3, 500, 1, false},
+		{70, 63, 1, false}, {70, 64, 1, false},
+		{3, 1, 62, false}, {3, 1, 63, false}, {3, 1, 64, true}, {3, 500, 63, false}, {3, 500, 64, true},
+	} {
+		s := newFinds(t)
+		s.over("1", findEpoch+int64(c.before+c.missing+c.after)*findT)
+		at := s.lives("1", findEpoch, c.before, 1)
+		s.restart() // what came stays known
+		s.lives("1", at+int64(c.missing)*findT, c.after, 1)
+		if got := s.states["1/0"].Ended; got != c.ends {
+			t.Errorf("%d intervals, %d missing, %d more: ended is %t", c.before, c.missing, c.after, got)
+		}
+	}
+}
+
 // TestJobThatRunsAgain: a jobs file without the job for one reading ends it. Once topic jobs names it again its next
 // summary begins it anew, also where its successor replays what was late before.
 func TestJobThatRunsAgain(t *testing.T) {
@@ -860,6 +883,16 @@ func TestWindow(t *testing.T) {
 				t.Fatal(err)
 			}
 			seen[at], newest = true, max(newest, at/findT)
+			first, whole := newest, true
+			for at := range seen {
+				first = min(first, at/findT)
+			}
+			for n := max(first, newest-63); n <= newest; n++ {
+				whole = whole && seen[n*findT]
+			}
+			if got := w.isWhole(); got != whole {
+				t.Fatalf("the last 64 intervals up to %d are whole: %v, want %v", newest, got, whole)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/weirhpc/weir/analysis/rules"
@@ -44,17 +45,22 @@ const farMs = 4102444800000
 type window struct {
 	Newest int64  `json:"newest"`
 	Bits   uint64 `json:"bits"` // bit i: the interval i before newest
+	// Older: intervals came that are older than those of bits.
+	Older bool `json:"older,omitempty"`
 }
 
 // add notes an interval, and reports whether it is new. One that is older than the window counts as new.
 func (w *window) add(start, lengthMs int64) bool {
 	by := (start - w.Newest) / lengthMs
 	switch {
-	case w.Bits == 0, by >= 64:
-		*w = window{start, 1}
+	case w.Bits == 0:
+		*w = window{Newest: start, Bits: 1}
 	case start > w.Newest:
-		*w = window{start, w.Bits<<max(by, 1) | 1}
-	case by > -64 && (start-w.Newest)%lengthMs == 0:
+		by = max(by, 1)
+		*w = window{start, w.Bits<<by | 1, w.Older || w.Bits>>max(64-by, 0) > 0}
+	case by <= -64:
+		w.Older = true
+	case (start-w.Newest)%lengthMs == 0:
 		bit := uint64(1) << -by
 		fresh := w.Bits&bit == 0
 		w.Bits |= bit
@@ -63,8 +69,9 @@ func (w *window) add(start, lengthMs int64) bool {
 	return true
 }
 
-// isWhole reports whether no interval is missing between those that came.
-func (w *window) isWhole() bool { return w.Bits&(w.Bits+1) == 0 }
+// isWhole reports whether none of the last 64 intervals is missing. Of a shorter life those count that came since the
+// first one.
+func (w *window) isWhole() bool { return w.Bits&(w.Bits+1) == 0 && (w.Bits > math.MaxUint64>>1 || !w.Older) }
 
 // setJob freezes what is known of a job, and reports whether that changed. A job that nobody knows any more stays as it
 // was.
