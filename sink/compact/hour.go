@@ -14,11 +14,36 @@ import (
 type hour struct {
 	Rollup      // its key and sums; the rest is set by done
 	moments     quantile.Moments
-	squares     float64 // of node_stddev, over the intervals measured
+	nodes       squares // of node_stddev, over the intervals measured
 	least, most *float64
 	low, high   map[string]int64 // intervals by node
 	shares      []quantile.Summary
 	room        *quantile.Joiner
+}
+
+// squares is a sum of squares. Those of the largest numbers overflow, so a second sum has them scaled by a power of two.
+// The plain one keeps the bits of all others.
+type squares struct{ plain, scaled float64 }
+
+// squaresScale leaves room for 2^176 squares of the largest number.
+const squaresScale = 0x1p-600
+
+func (s *squares) add(v float64, times int64) {
+	s.plain += float64(v * v * float64(times))
+	v *= squaresScale
+	s.scaled += float64(v * v * float64(times))
+}
+
+// rms is the root of the mean of n squares; nil if one of the numbers was not finite.
+func (s *squares) rms(n int64) *float64 {
+	root := math.Sqrt(s.plain / float64(n))
+	if math.IsInf(s.plain, 0) {
+		root = min(math.Sqrt(s.scaled/float64(n))/squaresScale, math.MaxFloat64)
+	}
+	if s.scaled-s.scaled != 0 {
+		return nil
+	}
+	return &root
 }
 
 func newHour(key Rollup) *hour {
@@ -81,7 +106,7 @@ func (h *hour) add(r *row) {
 		h.moments = h.moments.Add(momentsOf(*r.Count, *r.Mean, *r.Stddev))
 	}
 	if r.NodeStddev != nil {
-		h.squares += float64(*r.NodeStddev * *r.NodeStddev)
+		h.nodes.add(*r.NodeStddev, 1)
 	}
 	if r.LowNode != nil {
 		h.low[*r.LowNode]++
@@ -116,9 +141,8 @@ func (h *hour) join(r *Rollup) {
 	if r.Mean != nil && r.Stddev != nil {
 		h.moments = h.moments.Add(momentsOf(r.Count, *r.Mean, *r.Stddev))
 	}
-	measured := float64(r.IntervalsMeasured)
 	if r.NodeStddevRMS != nil {
-		h.squares += float64(*r.NodeStddevRMS * *r.NodeStddevRMS * measured)
+		h.nodes.add(*r.NodeStddevRMS, r.IntervalsMeasured)
 	}
 	addCounts(h.low, r.LowNodes, r.LowCounts)
 	addCounts(h.high, r.HighNodes, r.HighCounts)
@@ -145,8 +169,7 @@ func (h *hour) sums() Rollup {
 		stddev := quantile.Stddev(h.moments.M2, h.moments.Count)
 		r.Mean, r.Stddev = &h.moments.Mean, &stddev
 	}
-	rms := math.Sqrt(h.squares / float64(r.IntervalsMeasured))
-	r.NodeStddevRMS = &rms
+	r.NodeStddevRMS = h.nodes.rms(r.IntervalsMeasured)
 	r.LowNode, r.LowNodeShare = mostFrequent(h.low, r.IntervalsMeasured)
 	r.HighNode, r.HighNodeShare = mostFrequent(h.high, r.IntervalsMeasured)
 	r.LowNodes, r.LowCounts = listed(h.low)

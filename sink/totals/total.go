@@ -109,8 +109,28 @@ func (l *life) total(final bool) Total {
 	default:
 		t.mergeDeciles(shares)
 	}
+	t.keepFinite()
 	return t
 }
+
+// keepFinite makes null of numbers that are not finite. JSON has none, and only damaged files lead to one.
+func (t *Total) keepFinite() {
+	for _, cell := range []**float64{
+		&t.Mean, &t.Min, &t.Max, &t.Stddev, &t.NodeStddevRMS, &t.LowNodeShare, &t.HighNodeShare, &t.D0, &t.D1, &t.D2,
+		&t.D3, &t.D4, &t.D5, &t.D6, &t.D7, &t.D8, &t.D9, &t.D10, &t.RankError,
+	} {
+		if *cell != nil && !finite(**cell) {
+			*cell = nil
+		}
+	}
+	for _, list := range []*[]float64{&t.Lo, &t.Hi} {
+		if slices.ContainsFunc(*list, func(v float64) bool { return !finite(v) }) {
+			*list = nil
+		}
+	}
+}
+
+func finite(v float64) bool { return v-v == 0 }
 
 // takeDeciles takes over the deciles of the only hour. They may be exact even if its summary is not.
 func (t *Total) takeDeciles(r *compact.Rollup) {

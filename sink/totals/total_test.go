@@ -1,6 +1,7 @@
 package totals
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -114,6 +115,37 @@ func valuesOf(rnd *rand.Rand, kind, n int) []float64 {
 		}
 	}
 	return v
+}
+
+// TestTotalsOfTheLargestNumbers: sums of squares overflow, and the total is finite and right all the same. An hour of an
+// older weir may have an infinite number, and what is made of it is null.
+func TestTotalsOfTheLargestNumbers(t *testing.T) {
+	for _, v := range []float64{1e150, 1e155, 1e200, 1e308, math.MaxFloat64} {
+		var rows []schemas.Row
+		for i := range 2000 { // five and a half hours
+			row := rowOf("1", int64(i)*10_000, []float64{v, -v, v / 3}, quantile.Budget{Bytes: 512, Ranks: 2048}, "n1")
+			row.NodeStddev = &v
+			rows = append(rows, row)
+		}
+		hours, err := compact.Fold(rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total := totalOf(t, hours)
+		if _, err := json.Marshal(total); err != nil || total.NodeStddevRMS == nil ||
+			math.Abs(*total.NodeStddevRMS/v-1) > 1e-12 {
+			t.Errorf("%g: %v, %v", v, err, total.NodeStddevRMS)
+		}
+		if total.Mean == nil || total.Stddev == nil || total.D5 == nil || total.Lo == nil && *total.RankError > 0 {
+			t.Errorf("%g: %+v", v, total)
+		}
+		infinite := math.Inf(1)
+		hours[2].NodeStddevRMS, hours[3].D10 = &infinite, &infinite
+		total = totalOf(t, hours)
+		if _, err := json.Marshal(total); err != nil || total.NodeStddevRMS != nil || total.Max != nil || total.D5 == nil {
+			t.Errorf("%g beside an infinite hour: %v, %+v", v, err, total)
+		}
+	}
 }
 
 // TestTotalsHoldTheTruth splits random values into rows and hours at random. All brackets must hold the deciles of the
