@@ -145,7 +145,8 @@ func (l *loader) load(ctx context.Context) (*view.Job, error) {
 		return nil, err
 	}
 	l.looked()
-	if err := sink.Reading(ctx, l.cfg.Sink.Dir, func() error { return l.fromArchive(ctx) }); err != nil {
+	err = sink.Reading(ctx, l.cfg.Sink.Dir, func() error { return l.fromArchive(sink.UnderLock(ctx)) })
+	if err != nil {
 		return nil, err
 	}
 	if l.topic != nil && !l.final { // a final life is archived

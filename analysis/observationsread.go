@@ -30,7 +30,7 @@ const skewMetric = agentMetrics + "skew_us"
 func ObserveArchive(ctx context.Context, a ObserveAsk) (t *selection.Table, err error) {
 	a.defaults()
 	err = sink.Reading(ctx, a.Dir, func() error {
-		t, err = a.archived(ctx)
+		t, err = a.archived(sink.UnderLock(ctx))
 		return err
 	})
 	return t, err

@@ -454,15 +454,16 @@ func TestFinderWaitsForAMissingInterval(t *testing.T) {
 	}
 }
 
-// TestFinderWaitsForAnyGap: none of a job's last 64 intervals may be missing where its last one ends it, however long the
-// gap. One that is older counts no more.
+// TestFinderWaitsForAnyGap: a job whose last interval came waits for any gap among its last 64 intervals, however long
+// the gap is. An older one counts no more.
 func TestFinderWaitsForAnyGap(t *testing.T) {
 	for _, c := range []struct {
 		before, missing, after int
 		ends                   bool
 	}{
 		{3, 0, 1, true},
-		{3, 1, 1, false}, {3, 62, 1, false}, {3, 63, 1, false}, {3, 64, 1, false}, {3, 65, 1, false}, {3, 500, 1, false},
+		{3, 1, 1, false}, {3, 62, 1, false}, {3, 63, 1, false}, {3, 64, 1, false}, {3, 65, 1, false},
+		{3, 500, 1, false},
 		{70, 63, 1, false}, {70, 64, 1, false},
 		{3, 1, 62, false}, {3, 1, 63, false}, {3, 1, 64, true}, {3, 500, 63, false}, {3, 500, 64, true},
 	} {

@@ -71,7 +71,9 @@ func (w *window) add(start, lengthMs int64) bool {
 
 // isWhole reports whether none of the last 64 intervals is missing. Of a shorter life those count that came since the
 // first one.
-func (w *window) isWhole() bool { return w.Bits&(w.Bits+1) == 0 && (w.Bits > math.MaxUint64>>1 || !w.Older) }
+func (w *window) isWhole() bool {
+	return w.Bits&(w.Bits+1) == 0 && (w.Bits > math.MaxUint64>>1 || !w.Older)
+}
 
 // setJob freezes what is known of a job, and reports whether that changed. A job that nobody knows any more stays as it
 // was.

@@ -203,7 +203,7 @@ func (e *expiry) list(dir string) (own, others []string, err error) {
 
 // locked runs fn while nobody reads or writes the archive.
 func (e *expiry) locked(ctx context.Context, fn func() error) error {
-	lock, err := TakeLock(ctx, LockPath(e.dir), true, expireWait)
+	lock, err := Exclusive(ctx, e.dir, expireWait)
 	if err == nil {
 		defer lock.Unlock()
 	} else if !errors.Is(err, ErrNoLocks) {

@@ -145,7 +145,7 @@ func (o *Opened) Close() error { return o.file.Close() }
 // Open opens a file of the archive. It reads all of it once, to compare its claims with its size. The error wraps
 // ErrBadFile if no sink wrote the file, or if it is damaged.
 func Open(path string) (o *Opened, err error) {
-	file, err := os.Open(path)
+	file, err := OpenRegular(path, os.O_RDONLY)
 	if err != nil {
 		return nil, fmt.Errorf("opening a file of the archive: %w", err)
 	}
@@ -192,7 +192,7 @@ func fault(path string, err error) error {
 
 // open names the remedy in the error. A file of a newer weir is whole, and must not be moved away as a damaged one.
 func open(path string, read func(r io.ReaderAt, size int64) (Footer, error)) (f Footer, err error) {
-	file, err := os.Open(path)
+	file, err := OpenRegular(path, os.O_RDONLY)
 	if err != nil {
 		return Footer{}, fmt.Errorf("opening a file of the archive: %w", err)
 	}

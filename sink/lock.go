@@ -8,22 +8,30 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Beside summaries/ the archive's directory has .lock and .stage/. Who replaces a date holds .lock exclusively. Sinks
-// and careful readers share it. What is not finished lies in .stage/, where no reader's glob finds it.
+// and careful readers share it. What is not finished lies in .stage/, where no reader's glob finds it. Readers that
+// overlap would keep .lock for ever. So who waits for it exclusively holds .stage/turn, where new readers wait.
 const (
 	lockName = ".lock"
 	stageDir = ".stage"
+	turnName = "turn"
 	// aside ends the name of a date's old directory between the two renames of a replacement.
 	aside = ".aside"
 
 	lockPause = 5 * time.Millisecond
 	// lockWait is how long a sink waits for the lock. A replacement takes less than a second.
 	lockWait = 10 * time.Second
+	// turnWait is how long a reader waits behind a writer that waits. A program that holds the lock may run this one,
+	// and a reader may hold it for hours. Neither may stop all others.
+	turnWait = 30 * time.Second
 )
 
 var (
@@ -54,15 +62,44 @@ func AsidePath(dir, date string) string { return filepath.Join(dir, stageDir, da
 // TakeLock takes the lock at path, and makes its file if that is missing. It tries for as long as wait: greedy readers
 // may keep it that long. It returns ErrLocked then, and ErrNoLocks if there can be no lock.
 func TakeLock(ctx context.Context, path string, exclusive bool, wait time.Duration) (*Lock, error) {
-	flags, how := os.O_RDONLY|os.O_CREATE, syscall.LOCK_SH
+	access, how := os.O_RDONLY, syscall.LOCK_SH
 	if exclusive {
-		flags, how = os.O_RDWR|os.O_CREATE, syscall.LOCK_EX // NFS wants a writable descriptor
+		access, how = os.O_RDWR, syscall.LOCK_EX // NFS wants a writable descriptor
 	}
-	file, err := os.OpenFile(path, flags, 0o644)
+	file, err := OpenRegular(path, access|os.O_CREATE|syscall.O_NOFOLLOW)
 	if err != nil {
 		return nil, fmt.Errorf("opening the lock: %w", err)
 	}
 	Inherit(path)
+	return lockFile(ctx, file, how, wait)
+}
+
+// ErrNotRegular is returned for a pipe, a device or a directory in place of a file.
+var ErrNotRegular = errors.New("not a regular file: move it away")
+
+// OpenRegular opens a file. Whoever owns the archive may put a pipe there: it neither blocks nor is read.
+func OpenRegular(path string, flags int) (*os.File, error) {
+	file, err := os.OpenFile(path, flags|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0o644)
+	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.EISDIR) {
+		return nil, fmt.Errorf("%w (%w)", err, ErrNotRegular)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: %w", path, ErrNotRegular)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// lockFile locks a file, which Unlock closes.
+func lockFile(ctx context.Context, file *os.File, how int, wait time.Duration) (*Lock, error) {
+	path := file.Name()
 	for deadline := time.Now().Add(wait); ; {
 		err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
 		switch {
@@ -132,11 +169,41 @@ func Shared(ctx context.Context, dir string, fn func() error) error {
 	}
 }
 
-// Reading is Shared for those who may not write: without the lock or a repair if they have no right to it.
+// Exclusive takes the archive's lock exclusively: no sink and no careful reader is inside. Readers that come while it
+// waits let it in first.
+func Exclusive(ctx context.Context, dir string, wait time.Duration) (*Lock, error) {
+	until := time.Now().Add(wait)
+	if turn, err := TakeLock(ctx, turnPath(dir), true, wait); err == nil { // there is no .stage/ at first
+		defer turn.Unlock()
+	}
+	return TakeLock(ctx, LockPath(dir), true, time.Until(until))
+}
+
+func turnPath(dir string) string { return filepath.Join(StagePath(dir), turnName) }
+
+// Reading is Shared for those who only read. It makes no file, repairs nothing, and goes without the lock if it has no
+// right to it. If another program waits to write, that comes first.
 func Reading(ctx context.Context, dir string, fn func() error) error {
-	lock, err := TakeLock(ctx, LockPath(dir), false, lockWait)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrNoLocks) ||
-		errors.Is(err, syscall.EROFS) {
+	return reading(ctx, dir, turnWait, fn)
+}
+
+type underLock struct{}
+
+// UnderLock returns a context for what runs in a Reading already: a second one would wait for a writer that waits for
+// the first.
+func UnderLock(ctx context.Context) context.Context { return context.WithValue(ctx, underLock{}, true) }
+
+func reading(ctx context.Context, dir string, patience time.Duration, fn func() error) error {
+	if ctx.Value(underLock{}) != nil {
+		return fn()
+	}
+	if !inherited(LockPath(dir)) {
+		if turn, err := share(ctx, turnPath(dir), patience); err == nil {
+			turn.Unlock()
+		}
+	}
+	lock, err := share(ctx, LockPath(dir), lockWait)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrNoLocks) {
 		return fn()
 	}
 	if err != nil {
@@ -144,6 +211,43 @@ func Reading(ctx context.Context, dir string, fn func() error) error {
 	}
 	defer lock.Unlock()
 	return fn()
+}
+
+// share takes a lock that is there.
+func share(ctx context.Context, path string, wait time.Duration) (*Lock, error) {
+	file, err := OpenRegular(path, os.O_RDONLY|syscall.O_NOFOLLOW)
+	if err != nil {
+		return nil, fmt.Errorf("opening the lock: %w", err)
+	}
+	return lockFile(ctx, file, syscall.LOCK_SH, wait)
+}
+
+// inherited reports whether this program was started with the lock open, as `flock -s DIR/.lock weir …` does. It would
+// wait for a writer that waits for it. Descriptors of its own are closed when it starts another program.
+func inherited(path string) bool {
+	lock, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	const open = "/proc/self/fd"
+	entries, err := os.ReadDir(open)
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err != nil || flags&unix.FD_CLOEXEC != 0 {
+			continue
+		}
+		if info, err := os.Stat(filepath.Join(open, e.Name())); err == nil && os.SameFile(info, lock) {
+			return true
+		}
+	}
+	return false
 }
 
 // setAside returns the dates whose old directory was renamed away, and whose new one has not taken its place.
@@ -171,7 +275,7 @@ func setAside(dir string) ([]string, error) {
 
 // putBack gives dates back the directory that a crash left aside.
 func putBack(ctx context.Context, dir string) error {
-	lock, err := TakeLock(ctx, LockPath(dir), true, lockWait)
+	lock, err := Exclusive(ctx, dir, lockWait)
 	if err != nil {
 		return err
 	}

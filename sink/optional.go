@@ -77,7 +77,7 @@ func (s *sink[R]) recordGap(ctx context.Context, partition int32, h hole) error 
 // commitAlone is commitFile while nobody else writes. The others choose a date by the records that they have, and this
 // file has none. Under another date, link(2) would let both files in.
 func (a *archive) commitAlone(ctx context.Context, date string, f Footer, encode encodeFunc) error {
-	lock, err := TakeLock(ctx, LockPath(a.dir()), true, lockWait)
+	lock, err := Exclusive(ctx, a.dir(), lockWait)
 	if err == nil {
 		defer lock.Unlock()
 	} else if !errors.Is(err, ErrNoLocks) {

@@ -37,7 +37,7 @@ type Table struct {
 // OpenTable opens a file and reads its footer.
 func OpenTable(path string, schema Schema) (t *Table, err error) {
 	defer Recovered(&err)
-	file, err := os.Open(path)
+	file, err := OpenRegular(path, os.O_RDONLY)
 	if err != nil {
 		return nil, fmt.Errorf("opening a file of the archive: %w", err)
 	}

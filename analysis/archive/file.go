@@ -19,7 +19,7 @@ type file struct {
 
 func open(path string) (f *file, err error) {
 	f = &file{path: path}
-	if f.disk, err = os.Open(path); err != nil {
+	if f.disk, err = sink.OpenRegular(path, os.O_RDONLY); err != nil {
 		return nil, fmt.Errorf("opening a file of the archive: %w", err)
 	}
 	info, err := f.disk.Stat()

@@ -97,7 +97,7 @@ func (d *disk) link(from, to string) error {
 // lock takes the archive's lock exclusively: no sink and no careful reader is inside.
 func (d *disk) lock(ctx context.Context, wait time.Duration) (lock *sink.Lock, err error) {
 	path := sink.LockPath(d.dir)
-	err = d.do(actLock, path, func() error { lock, err = sink.TakeLock(ctx, path, true, wait); return err })
+	err = d.do(actLock, path, func() error { lock, err = sink.Exclusive(ctx, d.dir, wait); return err })
 	return lock, err
 }
 

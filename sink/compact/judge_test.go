@@ -211,16 +211,25 @@ func (p *player) foreign() error {
 	return nil
 }
 
+// leftovers returns what the stage has beside its locks.
+func leftovers(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(sink.StagePath(dir))
+	for _, e := range entries {
+		if e.Name() != "lock" && e.Name() != "turn" {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
 // end checks that all is done: one compacted file a partition, and nothing left in the stage.
 func (p *player) end() error {
-	entries, err := os.ReadDir(sink.StagePath(p.dir))
+	left, err := leftovers(p.dir)
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		if e.Name() != "lock" {
-			return fmt.Errorf("the stage still has %s", e.Name())
-		}
+	if len(left) > 0 {
+		return fmt.Errorf("the stage still has %v", left)
 	}
 	files, err := sink.FilesIn(sink.DatePath(p.dir, testDate), testTopic, testDate)
 	if err != nil {

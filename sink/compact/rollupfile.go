@@ -18,7 +18,7 @@ import (
 
 // openRollups opens a file of rollups. The caller closes the file.
 func openRollups(path string) (*os.File, *parquet.File, error) {
-	file, err := os.Open(path)
+	file, err := sink.OpenRegular(path, os.O_RDONLY)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening rollups: %w", err)
 	}

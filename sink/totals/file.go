@@ -120,7 +120,7 @@ func damaged(path string, err error) error {
 // read calls each with every row of a file of the archive's tables. The columns are those of T, and head looks at the
 // footer first. It returns fs.ErrNotExist if there is no file.
 func read[T any](path string, head func(lookup func(string) (string, bool)) error, each func(*T) error) (err error) {
-	file, err := os.Open(path)
+	file, err := sink.OpenRegular(path, os.O_RDONLY)
 	if err != nil {
 		return err
 	}

@@ -117,8 +117,7 @@ func valuesOf(rnd *rand.Rand, kind, n int) []float64 {
 	return v
 }
 
-// TestTotalsOfTheLargestNumbers: sums of squares overflow, and the total is finite and right all the same. An hour of an
-// older weir may have an infinite number, and what is made of it is null.
+// TestTotalsOfTheLargestNumbers: sums of squares overflow, and the total is right all the same. An hour of an older weir may have an infinite number, and what is made of it is null.
 func TestTotalsOfTheLargestNumbers(t *testing.T) {
 	for _, v := range []float64{1e150, 1e155, 1e200, 1e308, math.MaxFloat64} {
 		var rows []schemas.Row
@@ -142,7 +141,8 @@ func TestTotalsOfTheLargestNumbers(t *testing.T) {
 		infinite := math.Inf(1)
 		hours[2].NodeStddevRMS, hours[3].D10 = &infinite, &infinite
 		total = totalOf(t, hours)
-		if _, err := json.Marshal(total); err != nil || total.NodeStddevRMS != nil || total.Max != nil || total.D5 == nil {
+		if _, err := json.Marshal(total); err != nil || total.NodeStddevRMS != nil || total.Max != nil ||
+			total.D5 == nil {
 			t.Errorf("%g beside an infinite hour: %v, %+v", v, err, total)
 		}
 	}
