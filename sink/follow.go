@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,8 +25,15 @@ const endWait = 2 * time.Second // for readers, at the end
 // mostPending is how many rows wait for a period. At a start there may be days of them.
 const mostPending = 50_000
 
-// errReplaced ends the reading of a topic that was made anew.
-var errReplaced = errors.New("the topic was made anew")
+// anewAfter is when rows that were left out are read again, though the file of their date did not change.
+const anewAfter = time.Hour
+
+var (
+	// errReplaced ends the reading of a topic that was made anew.
+	errReplaced = errors.New("the topic was made anew")
+	// errAnew ends the reading of a topic to which rows go back that were left out.
+	errAnew = errors.New("rows that were left out are read again")
+)
 
 // Follower keeps a table of the archive up to date with a compacted topic: one goroutine. K names a row, and R is one.
 // It reads the topic from its beginning at each start, and so never loses a row that the topic still has.
@@ -35,6 +45,8 @@ type Follower[K comparable, R any] struct {
 	Row func(r schemas.Record, offset int64) (key K, row R, ok bool, err error)
 	// Position returns where a row keeps the offset of its record.
 	Position func(row *R) *int64
+	// Date returns the date whose file a row belongs to.
+	Date func(row *R) string
 	// Write brings the archive up to date, and waits so long for readers. bad are dates whose file cannot be used.
 	Write func(ctx context.Context, wait time.Duration, topicID string, rows map[K]R) (bad map[string]error, err error)
 
@@ -55,8 +67,18 @@ type Follower[K comparable, R any] struct {
 	stuck   bool      // the last write left pending as it was
 	asked   time.Time // when the topic's id was last looked at
 
+	// left are the dates whose file cannot be used. Their rows are not kept: the topic has them.
+	left map[string]leftOut
+
 	reading, writing kafka.Trouble
 	told             map[string]bool // faults of files that the log has
+}
+
+// leftOut is a date whose rows are left out.
+type leftOut struct {
+	rows  int
+	file  fs.FileInfo // as it could not be used; nil if that is not known
+	since time.Time
 }
 
 // NewFollower returns a Follower with the pauses of a service. The caller sets what is of its table.
@@ -67,7 +89,7 @@ func NewFollower[K comparable, R any](cfg config.Config, log *slog.Logger, topic
 		Period: cfg.FilePeriod(), Wait: lockWait, Patience: drainLimit, Look: lookEvery,
 		// The sink of summaries logs that brokers are away.
 		brokers: kafka.NewBrokers(slog.New(slog.DiscardHandler)),
-		pending: map[K]R{}, told: map[string]bool{},
+		pending: map[K]R{}, left: map[string]leftOut{}, told: map[string]bool{},
 	}
 }
 
@@ -84,9 +106,12 @@ func (f *Follower[K, R]) Run(ctx context.Context) {
 			tries = 1
 			f.reading.Over()
 		}
-		if errors.Is(err, errReplaced) {
+		switch {
+		case errors.Is(err, errReplaced):
 			f.Log.Info("a topic was made anew, reading it from the beginning")
-		} else if !f.brokers.Away() && f.reading.Worth(err, time.Now()) {
+		case errors.Is(err, errAnew):
+			f.Log.Info("rows of a date were left out, reading the topic again for them")
+		case !f.brokers.Away() && f.reading.Worth(err, time.Now()):
 			f.Log.Warn("cannot read a topic of the archive, trying again", "err", kafka.Explain(f.Config.Kafka, err))
 		}
 		f.flush(ctx, time.Now()) // the brokers may stay away, and the topic may be gone
@@ -114,13 +139,52 @@ func (f *Follower[K, R]) follow(ctx context.Context) error {
 			}
 		}
 		f.flush(ctx, now)
+		if f.isAnew(now) {
+			return errAnew
+		}
 	}
 	return nil
 }
 
-// step takes the records of one poll.
+// isAnew reports whether rows that were left out are to be read again, and forgets them then. That is so if the file of
+// their date is another one, or gone, or if an hour is over.
+func (f *Follower[K, R]) isAnew(now time.Time) bool {
+	anew := false
+	for date, l := range f.left {
+		info, err := os.Stat(f.path(date))
+		same := err == nil && l.file != nil && sameFile(info, l.file) || err != nil && l.file == nil
+		if !same || now.Sub(l.since) >= anewAfter {
+			delete(f.left, date)
+			f.next, anew = 0, true
+		}
+	}
+	return anew
+}
+
+func (f *Follower[K, R]) path(date string) string {
+	return Dated{Dir: f.Config.Sink.Dir, Table: f.Table}.Path(date)
+}
+
+// sameFile reports whether nobody has changed a file, or its rights, between two looks.
+func sameFile(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && changed(a).Equal(changed(b))
+}
+
+// changed returns when a file, its name or its rights were last changed.
+func changed(file fs.FileInfo) time.Time {
+	if stat, is := file.Sys().(*syscall.Stat_t); is {
+		return time.Unix(stat.Ctim.Unix())
+	}
+	return file.ModTime()
+}
+
+// step takes the records of one poll. Where the archive cannot be written the topic keeps what is too much.
 func (f *Follower[K, R]) step(ctx context.Context, cl *kgo.Client) error {
 	wait := time.Second
+	if f.stuck && len(f.pending) >= mostPending {
+		kafka.Pause(ctx, wait)
+		return nil
+	}
 	if !f.due.IsZero() {
 		wait = min(wait, max(time.Until(f.due), time.Millisecond))
 	}
@@ -135,8 +199,18 @@ func (f *Follower[K, R]) step(ctx context.Context, cl *kgo.Client) error {
 	for r := range fetches.RecordsAll() {
 		f.take(r)
 	}
-	f.Pending.Set(float64(len(f.pending)))
+	f.count()
 	return nil
+}
+
+// count counts the rows that are not known to be in the archive.
+func (f *Follower[K, R]) count() int {
+	rows := len(f.pending)
+	for _, l := range f.left {
+		rows += l.rows
+	}
+	f.Pending.Set(float64(rows))
+	return rows
 }
 
 // take remembers the row of a record. A tombstone is no change: the archive keeps the row.
@@ -180,7 +254,7 @@ func (f *Follower[K, R]) flush(ctx context.Context, now time.Time) {
 	if ctx.Err() != nil {
 		return // it is tried once more at the end
 	}
-	f.due, f.stuck = time.Now().Add(f.Period), err != nil || len(bad) > 0
+	f.due, f.stuck = time.Now().Add(f.Period), err != nil
 	if err != nil {
 		f.Failures.Inc()
 		if f.writing.Worth(err, now) {
@@ -198,13 +272,33 @@ func (f *Follower[K, R]) flush(ctx context.Context, now time.Time) {
 			f.Log.Warn("a file of the archive cannot be used, its date stays as it is", "date", date, "err", bad[date])
 		}
 	}
-	// There may be a row in a file that cannot be used, and now another one. If that file comes back, the old row has
-	// to go. So nothing is forgotten before all files can be used.
-	if len(bad) == 0 {
-		clear(f.pending)
-		f.due = time.Time{}
+	f.leaveOut(bad, now)
+	clear(f.pending)
+	f.due = time.Time{}
+	f.count()
+}
+
+// leaveOut notes which dates are left as they are, and the rows of each that are pending. Such a file may also have rows
+// of which there are newer ones elsewhere. Once it comes back they have to go: the topic is read again for them, too.
+func (f *Follower[K, R]) leaveOut(bad map[string]error, now time.Time) {
+	rows := map[string]int{}
+	if len(bad) > 0 {
+		for _, row := range f.pending {
+			rows[f.Date(&row)]++
+		}
 	}
-	f.Pending.Set(float64(len(f.pending)))
+	for date := range bad {
+		l, has := f.left[date]
+		if !has {
+			l.since = now
+			// One that has just changed may be sound by now.
+			if info, err := os.Stat(f.path(date)); err == nil && changed(info).Before(now.Add(-time.Second)) {
+				l.file = info
+			}
+		}
+		l.rows += rows[date]
+		f.left[date] = l
+	}
 }
 
 // writeNow writes what is pending, due or not.
@@ -225,7 +319,7 @@ func (f *Follower[K, R]) finish(ctx context.Context) {
 	switch {
 	case err != nil:
 		f.Log.Warn("ended before the end of the topic, the rest is read at the next start", "err", err)
-	case len(f.pending) > 0:
+	case len(f.pending) > 0 || len(f.left) > 0:
 		f.Log.Warn("ended before all rows are archived, they are read again at the next start", "rows", len(f.pending))
 	}
 }

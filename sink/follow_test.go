@@ -3,6 +3,8 @@ package sink
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -22,6 +24,7 @@ func TestManyRowsDoNotWait(t *testing.T) {
 	f.Pending = prometheus.NewGauge(prometheus.GaugeOpts{Name: "pending"})
 	f.Failures = prometheus.NewCounter(prometheus.CounterOpts{Name: "failures"})
 	f.Position = func(row *int64) *int64 { return row }
+	f.Date = func(*int64) string { return "2026-11-20" }
 	f.Row = func(r schemas.Record, offset int64) (string, int64, bool, error) {
 		return r.(*schemas.Job).JobID, offset, true, nil
 	}
@@ -61,5 +64,62 @@ func TestManyRowsDoNotWait(t *testing.T) {
 	f.flush(t.Context(), time.Now().Add(f.Period+time.Second))
 	if len(f.pending) != 0 || f.stuck {
 		t.Errorf("%d rows wait", len(f.pending))
+	}
+}
+
+// TestDamagedDatesTakeNoMemory: rows of a date whose file cannot be used do not wait for it. They are counted, and the
+// topic is read again for them once the file is another one, or an hour is over.
+func TestDamagedDatesTakeNoMemory(t *testing.T) {
+	cfg := config.Default()
+	cfg.Sink.Dir = t.TempDir()
+	f := NewFollower[int64, int64](cfg, (&kafkatest.Log{}).Logger(), schemas.TopicJobs, "jobs")
+	f.Pending = prometheus.NewGauge(prometheus.GaugeOpts{Name: "pending"})
+	f.Failures = prometheus.NewCounter(prometheus.CounterOpts{Name: "failures"})
+	f.Date = func(row *int64) string { return []string{"2026-11-20", "2026-11-21"}[*row%2] }
+	put := func() {
+		if err := os.MkdirAll(filepath.Dir(f.path("2026-11-21")), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(f.path("2026-11-21"), []byte("damaged"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put()
+	time.Sleep(1100 * time.Millisecond) // a file that has just changed may be sound by now
+	bad := map[string]error{"2026-11-21": errors.New("damaged")}
+	f.Write = func(context.Context, time.Duration, string, map[int64]int64) (map[string]error, error) {
+		return bad, nil
+	}
+	now := time.Now()
+	for n := range int64(1000) {
+		f.pending[n] = n
+		f.due = now
+		if f.flush(t.Context(), now); len(f.pending) > 0 || !f.due.IsZero() {
+			t.Fatalf("%d rows wait, until %v", len(f.pending), f.due)
+		}
+	}
+	if rows := f.count(); rows != 500 {
+		t.Errorf("%d rows are counted as missing", rows)
+	}
+	if f.isAnew(now.Add(anewAfter - time.Second)) {
+		t.Error("the topic is read again, and nothing has changed")
+	}
+	for name, change := range map[string]func(){
+		"another file": put,
+		"its rights":   func() { _ = os.Chmod(f.path("2026-11-21"), 0o600) },
+		"no file":      func() { _ = os.Remove(f.path("2026-11-21")) },
+		"an hour":      func() { now = now.Add(anewAfter) },
+	} {
+		if change(); !f.isAnew(now) {
+			t.Errorf("%s: the topic is not read again", name)
+		}
+		if f.isAnew(now) || f.count() != 0 {
+			t.Errorf("%s: it is read again twice, or %d rows are missing", name, f.count())
+		}
+		put()
+		time.Sleep(1100 * time.Millisecond)
+		now = now.Add(anewAfter)
+		f.pending[1], f.due = 1, now
+		f.flush(t.Context(), now)
 	}
 }

@@ -24,6 +24,7 @@ func newFollower(cfg config.Config, log *slog.Logger, metrics *Metrics) *sink.Fo
 	s := store{dir: cfg.Sink.Dir, topic: f.Topic}
 	f.Write, f.Pending, f.Failures = s.write, metrics.pending, metrics.failures
 	f.Position = func(r *Row) *int64 { return &r.Position }
+	f.Date = (*Row).date
 	f.Row = func(record schemas.Record, offset int64) (k key, row Row, over bool, err error) {
 		j, is := record.(*schemas.Job)
 		if !is {

@@ -3,6 +3,7 @@ package jobs
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -153,4 +154,40 @@ func TestRunWaitsForReaders(t *testing.T) {
 			t.Errorf("%d times %q in\n%s", b.Log.Count(line), line, b.Log.String())
 		}
 	}
+}
+
+// TestRunBringsBackADate: a damaged file is brought back from a copy. What came meanwhile follows, without a new start,
+// and a job that moved away from the date is not there twice.
+func TestRunBringsBackADate(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.job("1", "ada", epoch)
+	b.job("2", "moves", epoch)
+	b.follow(soon)
+	b.archived("1 ada 2026-11-20", "2 moves 2026-11-20")
+	path := Path(b.Config.Sink.Dir, "2026-11-20")
+	sound, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage(t, path)
+	b.job("2", "moves", epoch+dayMs)
+	b.job("3", "ada", epoch)
+	b.job("4", "ada", epoch+dayMs)
+	kafkatest.Eventually(t, "the other date", func() bool {
+		n, err := Check(b.Config.Sink.Dir, "2026-11-21")
+		return err == nil && n == 2
+	})
+	if err := os.WriteFile(path+".copy", sound, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".copy", path); err != nil {
+		t.Fatal(err)
+	}
+	kafkatest.Eventually(t, "the date as it is now", func() bool {
+		n, err := Check(b.Config.Sink.Dir, "2026-11-20")
+		rows, found := Find(t.Context(), b.Config.Sink.Dir, "2")
+		return err == nil && found == nil && n == 2 && len(rows) == 1
+	})
+	b.archived("1 ada 2026-11-20", "2 moves 2026-11-21", "3 ada 2026-11-20", "4 ada 2026-11-21")
 }

@@ -117,7 +117,8 @@ func valuesOf(rnd *rand.Rand, kind, n int) []float64 {
 	return v
 }
 
-// TestTotalsOfTheLargestNumbers: sums of squares overflow, and the total is right all the same. An hour of an older weir may have an infinite number, and what is made of it is null.
+// TestTotalsOfTheLargestNumbers: sums of squares overflow, and the total is right all the same. An hour of an older
+// weir may have an infinite number, and what is made of it is null.
 func TestTotalsOfTheLargestNumbers(t *testing.T) {
 	for _, v := range []float64{1e150, 1e155, 1e200, 1e308, math.MaxFloat64} {
 		var rows []schemas.Row
