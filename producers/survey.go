@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"slices"
 	"sync"
@@ -145,8 +144,9 @@ func (s *surveyor) measure(ctx context.Context, m measure.Member) error {
 	}
 	child := exec.CommandContext(ctx, s.program[0], s.program[1:]...)
 	child.WaitDelay = time.Second
-	// One thread spins, another one serves the coordinator. Variables of the agent's unit would bind it to one.
-	child.Env = append(os.Environ(), "GOMAXPROCS=2", "GOMEMLIMIT=16MiB")
+	// One thread spins, another one serves the coordinator. Variables of the agent would bind it to one. Others are
+	// none of its business: it listens to other nodes.
+	child.Env = []string{"GOMAXPROCS=2", "GOMEMLIMIT=16MiB"}
 	input, err := child.StdinPipe()
 	if err == nil {
 		_, err = input.Write(append(task, '\n')) // less than a pipe holds

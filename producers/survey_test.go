@@ -112,6 +112,18 @@ func TestOrderIsObeyed(t *testing.T) {
 	b.logs("measurement of latencies has ended")
 }
 
+// TestChildKnowsNothingOfTheAgent: the process that listens to other nodes has no variable of the agent.
+func TestChildKnowsNothingOfTheAgent(t *testing.T) {
+	t.Setenv("WEIR_KAFKA_SASL_PASSWORD_FILE", "/etc/weir/secrets/agent")
+	b := newSurveyBench(t, `/usr/bin/env >&2; exit 1`)
+	b.give(t.Context(), b.order(), 0)
+	b.running.Wait()
+	b.logs("GOMAXPROCS=2")
+	if strings.Contains(b.logged.String(), "WEIR_") {
+		t.Errorf("the child's environment: %s", b.logged.String())
+	}
+}
+
 // TestOrderHasAnEnd: a child that does not end is killed after the seconds of its order.
 func TestOrderHasAnEnd(t *testing.T) {
 	b := newSurveyBench(t, "exec sleep 1000")
