@@ -49,7 +49,7 @@ func (f *agentsFlags) add(c *cobra.Command) {
 		"(default: this host, any port)")
 	flags.StringVar(&f.on, "on", "", "with --agents: measure `NODES` alone, such as n[001-064] "+
 		"(default: all that come)")
-	flags.DurationVar(&f.longest, "for", time.Hour, "with --agents: agents end the measurement after `DURATION`")
+	flags.DurationVar(&f.longest, "for", time.Hour, "with --agents: end the measurement after `DURATION`")
 }
 
 // open orders a measurement and waits for the agents.
@@ -64,7 +64,9 @@ func (f *agentsFlags) open(c *cobra.Command) (latency.Measurer, func() error, er
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := measure.Coordinate(":"+port, secret, f.meeting.ping, limitsOf(c))
+	r, err := f.meeting.meet(c, net.JoinHostPort(host, port), measure.Meeting{
+		Secret: secret, Limits: limitsOf(c), Nodes: f.expected, Longest: f.longest,
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,29 +78,26 @@ func (f *agentsFlags) open(c *cobra.Command) (latency.Measurer, func() error, er
 	if err := sendOrder(c.Context(), cfg, &order); err != nil {
 		return nil, nil, errors.Join(err, r.Close())
 	}
-	over := time.Now().Add(f.longest)
+	cancel := f.bound(c)
 	if err := f.gather(c, r, cfg.Prefix+schemas.TopicOrders, order.Coordinator); err != nil {
+		sayWarnings(c.ErrOrStderr(), r)
+		cancel()
 		return nil, nil, errors.Join(err, r.Close())
 	}
-	return ordered{r, over, f.longest}, r.Close, nil
-}
-
-// ordered is a rendezvous of agents, who leave after the time of their order.
-type ordered struct {
-	*measure.Rendezvous
-
-	over    time.Time
-	longest time.Duration
-}
-
-// Measure measures a round. It returns an error once the agents have left: they would count as silent.
-func (o ordered) Measure(ctx context.Context, round []latency.Pair) ([]float64, error) {
-	us, err := o.Rendezvous.Measure(ctx, round)
-	if err == nil && time.Now().After(o.over) {
-		return nil, fmt.Errorf("the agents have left, since --for %v is over: give it more time "+
-			"(with --journal, what was measured stays)", o.longest)
+	end := func() error {
+		cancel()
+		return r.Close()
 	}
-	return us, err
+	return r, end, nil
+}
+
+// bound ends the command's context with the time of the order: the agents leave then, and would count as silent.
+func (f *agentsFlags) bound(c *cobra.Command) context.CancelFunc {
+	over := fmt.Errorf("the agents have left, since --for %v is over: give it more time "+
+		"(with --journal, what was measured stays)", f.longest)
+	ctx, cancel := context.WithTimeoutCause(c.Context(), f.longest, over)
+	c.SetContext(ctx)
+	return cancel
 }
 
 // check returns the configuration, or what is wrong with the flags.

@@ -72,7 +72,7 @@ In a machine that runs jobs, --packets-per-second and --share limit what the mea
 
 With --agents, agents of nodes take part whose agent.topology.enabled is true. An order on topic topology-orders calls
 them. They keep the limits of their own configuration, too. Without --nodes and --on, it begins once nobody has come for
-ten seconds. --nodes, --wait, --bytes, --trips and --batches hold as with --rendezvous.`,
+ten seconds. --nodes, --hosts, --wait, --bytes, --trips and --batches hold as with --rendezvous.`,
 		Example: `  weir topology measure --threads --out latencies.csv
   weir topology measure --agents --network tree.yaml --out latencies.csv
   weir topology measure --simulate tree:4x8x8 --noise .05 --network tree.yaml --out latencies.csv
@@ -203,6 +203,12 @@ func (f *measureFlags) campaign(c *cobra.Command, m latency.Measurer) (*measure.
 	campaign.Progress = shown.show
 	out, err := campaign.Run(c.Context())
 	shown.end()
+	if err != nil {
+		sayWarnings(c.ErrOrStderr(), m)
+	}
+	if cause := context.Cause(c.Context()); errors.Is(err, context.DeadlineExceeded) && cause != nil {
+		err = cause // --for is over
+	}
 	if errors.Is(err, context.Canceled) && f.journal != "" {
 		return nil, fmt.Errorf("%w: %s keeps what was measured, and the same command goes on", err, f.journal)
 	}

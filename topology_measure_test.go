@@ -4,12 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/topology/latency"
 	"github.com/weirhpc/weir/topology/measure"
 	"github.com/weirhpc/weir/topology/network"
@@ -133,34 +140,45 @@ func TestTopologyMeasureFile(t *testing.T) {
 	}
 }
 
+// peer starts the process of an agent, and writes its task. The returned pipe is its standard input.
+func peer(t *testing.T, c *exec.Cmd, m measure.Member) io.Closer {
+	t.Helper()
+	task, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); errors.Is(err, syscall.EPERM) && c.SysProcAttr != nil {
+		t.Skipf("SKIPPED: THIS CONTAINER HAS NO CAP_PERFMON TO GIVE AWAY: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Write(append(task, '\n')); err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
 // TestTopologyPeer: the process of an agent takes part as its standard input says, and ends with its input.
 func TestTopologyPeer(t *testing.T) {
 	secret := []byte("0123456789abcdef")
-	r, err := measure.Coordinate("127.0.0.1:0", secret, measure.DefaultPing, measure.Limits{})
+	r, err := measure.Coordinate(measure.Meeting{Address: "127.0.0.1:0", Secret: secret, Ping: measure.DefaultPing})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	var inputs []*io.PipeWriter
-	ends := make(chan error, 2)
+	var inputs []io.Closer
+	var peers []*started
 	for _, name := range []string{"n1", "n2"} {
-		in, out := io.Pipe()
-		inputs = append(inputs, out)
-		task, err := json.Marshal(measure.Member{
+		p := &started{Cmd: process(t, nil, "topology", "peer")}
+		p.Stderr = &p.errs
+		peers = append(peers, p)
+		inputs = append(inputs, peer(t, p.Cmd, measure.Member{
 			Coordinator: r.Address(), Secret: secret, Name: name, Listen: "127.0.0.1:0",
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		begun := false
-		root := newRoot(&begun)
-		root.SetArgs([]string{"topology", "peer"})
-		root.SetIn(in)
-		root.SetErr(io.Discard)
-		go func() { ends <- root.ExecuteContext(t.Context()) }()
-		if _, err := out.Write(append(task, '\n')); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if err := r.Gather(t.Context(), 2); err != nil {
 		t.Fatal(err)
@@ -170,26 +188,129 @@ func TestTopologyPeer(t *testing.T) {
 		t.Errorf("%v us: %v", us, err)
 	}
 	_ = inputs[0].Close() // the agent is gone
-	if err := <-ends; !errors.Is(err, context.Canceled) {
-		t.Errorf("without its agent: %v", err)
+	if err := peers[0].Wait(); err == nil || !strings.Contains(peers[0].errs.String(), "context canceled") {
+		t.Errorf("without its agent: %v: %s", err, peers[0].errs.String())
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-ends; err != nil {
-		t.Errorf("at the end: %v", err)
+	if err := peers[1].Wait(); err != nil {
+		t.Errorf("at the end: %v: %s", err, peers[1].errs.String())
+	}
+}
+
+// TestTopologyPeerHasNoPrivilege: no thread of the process that listens has a capability, nor can it get one. The agent
+// that starts it has CAP_PERFMON, as by perf.conf.
+func TestTopologyPeerHasNoPrivilege(t *testing.T) {
+	secret := []byte("0123456789abcdef")
+	r, err := measure.Coordinate(measure.Meeting{Address: "127.0.0.1:0", Secret: secret, Ping: measure.DefaultPing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	c := process(t, nil, "topology", "peer")
+	if os.Getuid() == 0 {
+		c.SysProcAttr = &syscall.SysProcAttr{AmbientCaps: []uintptr{unix.CAP_PERFMON}}
+	} else {
+		t.Log("NOT ROOT: THE PROCESS BEGINS WITHOUT A CAPABILITY, SO THAT ONLY no_new_privs IS TRIED")
+	}
+	in := peer(t, c, measure.Member{Coordinator: r.Address(), Secret: secret, Name: "n1", Listen: "127.0.0.1:0"})
+	defer func() { _, _ = in.Close(), c.Wait() }()
+	kafkatest.Eventually(t, "the process takes part", func() bool { return r.Came() == 1 })
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", c.Process.Pid))
+	if err != nil || len(threads) < 2 {
+		t.Fatalf("%d threads, %v", len(threads), err)
+	}
+	const none = "0000000000000000"
+	for _, file := range threads {
+		status, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		for key, want := range map[string]string{
+			"CapInh": none, "CapPrm": none, "CapEff": none, "CapAmb": none, "NoNewPrivs": "1",
+		} {
+			if line := key + ":\t" + want + "\n"; !strings.Contains(string(status), line) {
+				t.Errorf("%s has no %q", file, line)
+			}
+		}
 	}
 }
 
 func TestTopologyPeerUsage(t *testing.T) {
 	for _, in := range []string{"", "rubbish", `{"Coordinator":1}`, `{"Unknown":""}`} {
-		begun := false
-		root := newRoot(&begun)
-		root.SetArgs([]string{"topology", "peer"})
-		root.SetIn(strings.NewReader(in))
-		root.SetErr(io.Discard)
-		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "standard input") {
-			t.Errorf("%q: %v", in, err)
+		c := process(t, nil, "topology", "peer")
+		c.Stdin = strings.NewReader(in)
+		out, err := c.CombinedOutput()
+		if err == nil || c.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(out), "standard input") {
+			t.Errorf("%q: %v: %s", in, err, out)
+		}
+	}
+}
+
+// TestRendezvousListensWhereOthersCome: at the address that was given, and not at all of this host's.
+func TestRendezvousListensWhereOthersCome(t *testing.T) {
+	hosts := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(hosts, []byte("127.0.0.1 n1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[string]string{
+		"127.0.0.2:0": "127.0.0.2:", "localhost:0": "127.0.0.1:", "192.0.2.1:0": "[::]:",
+	} {
+		var said strings.Builder
+		c := newTopologyMeasure()
+		c.SetErr(&said)
+		c.SetContext(t.Context())
+		f := rendezvousFlags{ping: measure.DefaultPing, hosts: hosts}
+		r, err := f.meet(c, at, measure.Meeting{Secret: []byte("0123456789abcdef")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		everywhere := strings.Contains(said.String(), "all of them")
+		if got := r.Address(); !strings.HasPrefix(got, want) || everywhere != (want == "[::]:") {
+			t.Errorf("at %s it listens at %s: %s", at, got, said.String())
+		}
+		_ = r.Close()
+	}
+	f := rendezvousFlags{ping: measure.DefaultPing, hosts: hosts + ".none"}
+	if _, err := f.meet(newTopologyMeasure(), "127.0.0.1:0", measure.Meeting{}); err == nil ||
+		!strings.Contains(err.Error(), "--hosts") {
+		t.Errorf("a file that is missing: %v", err)
+	}
+}
+
+// stuck is a Measurer whose rounds end with the context alone.
+type stuck struct{}
+
+func (stuck) Names() []string { return []string{"n1", "n2"} }
+
+func (stuck) Measure(ctx context.Context, _ []latency.Pair) ([]float64, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// patient is a Measurer that takes no time, with a budget that wants a long one.
+type patient struct{ stuck }
+
+func (patient) Measure(context.Context, []latency.Pair) ([]float64, error) {
+	time.Sleep(time.Millisecond)
+	return []float64{1}, nil
+}
+
+// TestForEndsTheMeasurement: neither a round nor a pause between two lasts beyond --for.
+func TestForEndsTheMeasurement(t *testing.T) {
+	for _, m := range []latency.Measurer{stuck{}, patient{}} {
+		c := newTopologyMeasure()
+		c.SetErr(io.Discard)
+		c.SetContext(t.Context())
+		agents := agentsFlags{longest: 50 * time.Millisecond}
+		defer agents.bound(c)()
+		f := measureFlags{budget: measure.Budget{Share: 1e-6}}
+		begun := time.Now()
+		_, err := f.campaign(c, m)
+		took := time.Since(begun)
+		if took > 20*time.Second || err == nil || !strings.Contains(err.Error(), "--for 50ms is over") {
+			t.Errorf("%T: after %v: %v", m, took, err)
 		}
 	}
 }

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,11 +29,11 @@ const maxSecret = 4096
 
 // rendezvousFlags measure between nodes on each of which this command was started.
 type rendezvousFlags struct {
-	address, secretFile, name, listen string
-	coordinate                        bool
-	nodes                             int
-	patience                          time.Duration
-	ping                              measure.Ping
+	address, secretFile, name, listen, hosts string
+	coordinate                               bool
+	nodes                                    int
+	patience                                 time.Duration
+	ping                                     measure.Ping
 }
 
 func (f *rendezvousFlags) flag() string { return "rendezvous" }
@@ -45,6 +48,8 @@ func (f *rendezvousFlags) add(c *cobra.Command) {
 	flags.IntVar(&f.nodes, "nodes", 0, "with --rendezvous: begin when `N` nodes have come (default: srun's tasks)")
 	flags.StringVar(&f.name, "name", "", "with --rendezvous: the `NAME` of this node (default: Slurm's, or the host's)")
 	flags.StringVar(&f.listen, "listen", ":0", "with --rendezvous: answer at UDP `HOST:PORT` (0: any port)")
+	flags.StringVar(&f.hosts, "hosts", "", "with --rendezvous: `FILE` with the nodes' addresses, as /etc/hosts "+
+		"(default: by resolver)")
 	flags.DurationVar(&f.patience, "wait", 2*time.Minute, "with --rendezvous: wait `DURATION` for others to come")
 	flags.IntVar(&f.ping.Size, "bytes", measure.DefaultPing.Size, "with --rendezvous: the size of a message, `N` bytes")
 	flags.IntVar(&f.ping.Trips, "trips", measure.DefaultPing.Trips, "with --rendezvous: least round trips of a "+
@@ -52,6 +57,7 @@ func (f *rendezvousFlags) add(c *cobra.Command) {
 	flags.IntVar(&f.ping.Batches, "batches", measure.DefaultPing.Batches, "with --rendezvous: the fastest of `N` "+
 		"batches counts")
 	offerFiles(c, "secret-file")
+	offerFiles(c, "hosts")
 }
 
 // task is what srun tells a process.
@@ -90,7 +96,7 @@ func (f *rendezvousFlags) open(c *cobra.Command) (latency.Measurer, func() error
 		Transfers: true,
 	}
 	if f.coordinate || t.is && t.id == 0 {
-		return f.gather(c.Context(), member, t)
+		return f.gather(c, member, t)
 	}
 	return nil, nil, member.Join(c.Context(), f.patience)
 }
@@ -131,20 +137,77 @@ func (f *rendezvousFlags) secret() ([]byte, error) {
 	return []byte(strings.TrimSpace(string(text))), nil
 }
 
+// meet listens where the others come, and nowhere else. The meeting has neither an address nor a ping yet.
+func (f *rendezvousFlags) meet(c *cobra.Command, at string, m measure.Meeting) (*measure.Rendezvous, error) {
+	lookup, err := f.lookup()
+	if err != nil {
+		return nil, usageError{err}
+	}
+	m.Ping, m.Lookup = f.ping, lookup
+	host, port, _ := net.SplitHostPort(at) // which was checked
+	for _, address := range listenable(c.Context(), host) {
+		m.Address = net.JoinHostPort(address.String(), port)
+		if r, err := measure.Coordinate(m); !errors.Is(err, syscall.EADDRNOTAVAIL) {
+			return r, err
+		}
+	}
+	say(c.ErrOrStderr(), "weir topology: no network interface of this host has the address of %s: it listens at all "+
+		"of them", at)
+	m.Address = ":" + port
+	return measure.Coordinate(m)
+}
+
+// listenable returns the addresses of a host. Its own name may be an address of the loopback, where nobody comes.
+func listenable(ctx context.Context, host string) []netip.Addr {
+	if address, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{address}
+	}
+	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(addresses, func(a netip.Addr) bool { return a.IsLoopback() && host != "localhost" })
+}
+
+// lookup returns how the addresses of nodes are found.
+func (f *rendezvousFlags) lookup() (measure.Lookup, error) {
+	if f.hosts == "" {
+		return measure.Resolve, nil
+	}
+	file, err := os.Open(f.hosts)
+	if err != nil {
+		return nil, fmt.Errorf("--hosts: %w", err)
+	}
+	defer file.Close()
+	lookup, err := measure.ReadHosts(file)
+	if err != nil {
+		return nil, fmt.Errorf("--hosts %s: %w", f.hosts, err)
+	}
+	return lookup, nil
+}
+
+// sayWarnings reports who was refused or given up, if anybody was.
+func sayWarnings(to io.Writer, m any) {
+	if w, is := m.(measure.Warned); is {
+		for _, text := range w.Warnings() {
+			say(to, "weir topology: %s", text)
+		}
+	}
+}
+
 // gather coordinates. Task 0 of srun takes part as well.
 func (f *rendezvousFlags) gather(
-	ctx context.Context, own measure.Member, t task,
+	c *cobra.Command, own measure.Member, t task,
 ) (latency.Measurer, func() error, error) {
 	nodes := cmp.Or(f.nodes, t.tasks)
 	if nodes < 2 {
 		return nil, nil, usageError{errors.New("--nodes must say how many nodes come, at least 2")}
 	}
-	_, port, _ := net.SplitHostPort(f.address)
-	r, err := measure.Coordinate(":"+port, own.Secret, f.ping, own.Limits)
+	r, err := f.meet(c, f.address, measure.Meeting{Secret: own.Secret, Limits: own.Limits})
 	if err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(c.Context())
 	joined := make(chan error, 1)
 	end := func() error {
 		err := r.Close()
@@ -168,6 +231,7 @@ func (f *rendezvousFlags) gather(
 			err = errors.Join(own, err)
 		default:
 		}
+		sayWarnings(c.ErrOrStderr(), r)
 		return nil, nil, errors.Join(err, end())
 	}
 	return r, end, nil

@@ -118,6 +118,7 @@ func (f *throughputFlags) run(c *cobra.Command) (err error) {
 	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt)
 	defer stop()
 	report, err := schedule.Throughput(ctx, n, byName, f.options)
+	sayWarnings(c.ErrOrStderr(), m)
 	if err != nil {
 		return fmt.Errorf("measuring the throughput: %w", err)
 	}

@@ -66,6 +66,12 @@ type Outcome struct {
 	Warnings []string // what disturbed the campaign
 }
 
+// Warned is a Measurer that refuses nodes, or gives them up.
+type Warned interface {
+	// Warnings returns which nodes, and why.
+	Warnings() []string
+}
+
 var errOneNode = errors.New("at least two nodes are needed")
 
 // Run measures until the network is known. It returns the context's error if that ends it; with a journal, a second
@@ -139,6 +145,9 @@ func (c *Campaign) run(ctx context.Context, r *recorder) (*Outcome, error) {
 	}
 	out.Method, out.Progress, out.Spent = method, r.reached, r.spent()
 	out.Warnings = r.warnings()
+	if w, is := c.Measurer.(Warned); is {
+		out.Warnings = append(out.Warnings, w.Warnings()...)
+	}
 	return out, nil
 }
 

@@ -2,6 +2,8 @@ package measure
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"time"
 )
 
@@ -31,6 +33,28 @@ func (l Limits) stricter(o Limits) Limits {
 		return min(a, b)
 	}
 	return Limits{least(l.PacketsPerSecond, o.PacketsPerSecond), least(l.Share, o.Share)}
+}
+
+// medianLimits returns limits of which each is the median. Limits of less than half of the nodes do not change them
+// much.
+func medianLimits(all []Limits) Limits {
+	median := func(of func(l Limits) float64) float64 {
+		values := make([]float64, len(all))
+		for i, l := range all {
+			if values[i] = of(l); values[i] == 0 {
+				values[i] = math.Inf(1)
+			}
+		}
+		slices.Sort(values)
+		if len(values) == 0 || math.IsInf(values[len(values)/2], 1) {
+			return 0
+		}
+		return values[len(values)/2]
+	}
+	return Limits{
+		PacketsPerSecond: median(func(l Limits) float64 { return l.PacketsPerSecond }),
+		Share:            median(func(l Limits) float64 { return l.Share }),
+	}
 }
 
 // minBurst is how many packets a node may send at once under any limit: a batch is useless if it is interrupted.

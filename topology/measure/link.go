@@ -81,6 +81,12 @@ func (l *link) write(message any) error {
 	return err
 }
 
+// tell sends a message to a node that may have stopped reading.
+func (l *link) tell(message any, longest time.Duration) error {
+	_ = l.conn.SetWriteDeadline(time.Now().Add(longest))
+	return l.write(message)
+}
+
 // read receives a message. One goroutine does.
 func (l *link) read(message any) error {
 	text, err := l.line()
@@ -132,7 +138,7 @@ type (
 )
 
 // rendezvousProtocol names what is spoken, and its version.
-const rendezvousProtocol = "weir-rendezvous-1"
+const rendezvousProtocol = "weir-rendezvous-2"
 
 // minNonce is the least length of a nonce, in characters.
 const minNonce = 32

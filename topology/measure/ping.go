@@ -73,15 +73,16 @@ type order struct {
 	Ping
 
 	to     netip.AddrPort
+	key    []byte          // of the other peer
 	ctx    context.Context //nolint:containedctx // it crosses to the thread
 	sample Sample
 	done   chan struct{}
 }
 
-// Ping measures the latency to another peer. A peer that does not answer gives NaN after 1.3 s, which is no error. It
-// returns an error if the address or the ping is not valid, the peer is closed, or the context ends. Pings of one peer
-// wait for each other.
-func (p *Peer) Ping(ctx context.Context, to netip.AddrPort, ping Ping) (Sample, error) {
+// Ping measures the latency to another peer, which has a key. A peer that does not answer gives NaN after 1.3 s. This
+// is no error. It returns an error if the address or the ping is not valid, the peer is closed, or the context ends.
+// Pings of one peer wait for each other.
+func (p *Peer) Ping(ctx context.Context, to netip.AddrPort, key []byte, ping Ping) (Sample, error) {
 	if err := ping.Check(); err != nil {
 		return noSample, err
 	}
@@ -92,7 +93,7 @@ func (p *Peer) Ping(ctx context.Context, to netip.AddrPort, ping Ping) (Sample, 
 	if to.Addr().Is6() && !p.six {
 		return noSample, fmt.Errorf("pinging %v: this peer listens at an IPv4 address, %v", to, p.Address())
 	}
-	o := &order{Ping: ping, to: to, ctx: ctx, sample: noSample, done: make(chan struct{})}
+	o := &order{Ping: ping, to: to, key: key, ctx: ctx, sample: noSample, done: make(chan struct{})}
 	if err := p.ask(ctx, o); err != nil {
 		return noSample, err
 	}
@@ -128,11 +129,11 @@ func (o *order) open(p *Peer, to unix.Sockaddr) (token, bool) {
 	wait := firstWait
 	for range openTries {
 		nonce := newToken()
-		p.send(newOpen(p.key, nonce), to)
+		p.send(newOpen(o.key, nonce), to)
 		granted := token{}
 		ok := p.attend(o, wait, func(packet []byte, from netip.AddrPort) (found bool) {
 			if from == o.to {
-				granted, found = grantOf(p.key, packet, nonce)
+				granted, found = grantOf(o.key, packet, nonce)
 			}
 			return found
 		})

@@ -24,7 +24,7 @@ func listen(t *testing.T, key []byte, limits Limits) *Peer {
 func TestPing(t *testing.T) {
 	a, b := listen(t, testKey, Limits{}), listen(t, testKey, Limits{})
 	for _, size := range []int{MinSize, 64, 1400, MaxSize} {
-		s, err := a.Ping(t.Context(), b.Address(), Ping{Size: size, Trips: 10, Batches: 5})
+		s, err := a.Ping(t.Context(), b.Address(), testKey, Ping{Size: size, Trips: 10, Batches: 5})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,8 @@ func TestPing(t *testing.T) {
 		}
 		t.Logf("%d bytes: %+v", size, s)
 	}
-	if s, err := b.Ping(t.Context(), a.Address(), Ping{Size: 64, Trips: 10, Batches: 5}); err != nil || s.Batches == 0 {
+	s, err := b.Ping(t.Context(), a.Address(), testKey, Ping{Size: 64, Trips: 10, Batches: 5})
+	if err != nil || s.Batches == 0 {
 		t.Errorf("the other way: %+v, %v", s, err)
 	}
 }
@@ -44,10 +45,10 @@ func TestPingBothAtOnce(t *testing.T) {
 	other := make(chan Sample)
 	ping := Ping{Size: 64, Trips: 10, Batches: 10}
 	go func() {
-		s, _ := b.Ping(context.Background(), a.Address(), ping)
+		s, _ := b.Ping(context.Background(), a.Address(), testKey, ping)
 		other <- s
 	}()
-	s, err := a.Ping(t.Context(), b.Address(), ping)
+	s, err := a.Ping(t.Context(), b.Address(), testKey, ping)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func TestPingNobody(t *testing.T) {
 	address, _ := netip.ParseAddrPort(silent.LocalAddr().String())
 	for name, to := range map[string]netip.AddrPort{"silent": address, "of another session": stranger.Address()} {
 		begun := time.Now()
-		s, err := a.Ping(t.Context(), to, DefaultPing)
+		s, err := a.Ping(t.Context(), to, testKey, DefaultPing)
 		if err != nil || !math.IsNaN(s.LeastUs) || !math.IsNaN(s.MedianUs) {
 			t.Errorf("a peer that is %s: %+v, %v: want NaN and no error", name, s, err)
 		}
@@ -82,11 +83,11 @@ func TestPingEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	nobody := netip.MustParseAddrPort("127.0.0.1:9")
-	if _, err := a.Ping(ctx, nobody, DefaultPing); err == nil {
+	if _, err := a.Ping(ctx, nobody, testKey, DefaultPing); err == nil {
 		t.Error("a ping of a context that ended returned no error")
 	}
 	_ = a.Close()
-	if _, err := a.Ping(t.Context(), nobody, DefaultPing); err == nil {
+	if _, err := a.Ping(t.Context(), nobody, testKey, DefaultPing); err == nil {
 		t.Error("a closed peer pinged")
 	}
 }

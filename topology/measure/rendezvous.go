@@ -14,12 +14,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/topology/latency"
 )
 
 const (
-	// maxStrangers bounds the connections that have not shown yet that they know the secret. The oldest goes first.
+	// Connections that have not shown yet that they know the secret. Nodes come by one each.
 	maxStrangers = 1024
+	maxEach      = 64 // from one address, before and after it is known that they know it
 
 	// maxCommands bounds what a member does at once. Rounds give it one command; late ones may be left over.
 	maxCommands = 64
@@ -29,6 +31,12 @@ const (
 
 	// leastSecret is the least length of a secret in bytes.
 	leastSecret = 16
+
+	// lookupWait bounds how long the address of a node's name is asked for.
+	lookupWait = 5 * time.Second
+
+	// maxNotes bounds the notes of a rendezvous. A note is some refusal.
+	maxNotes = 100
 )
 
 // MaxMembers bounds who takes part.
@@ -44,7 +52,7 @@ type command struct {
 	To       string            `json:"to,omitempty"` // address and port of the other node
 	Ping     *Ping             `json:"ping,omitempty"`
 	Transfer *latency.Transfer `json:"transfer,omitempty"`
-	Session  string            `json:"session,omitempty"` // of the first command: the session's key is made of it
+	Session  string            `json:"session,omitempty"` // of the other node; first, of the member itself
 	Refused  string            `json:"refused,omitempty"` // why the member may not take part
 	End      bool              `json:"end,omitempty"`     // everything is measured
 }
@@ -64,22 +72,43 @@ type answer struct {
 	Rate     float64 `json:"rate,omitempty"` // in MB/s
 }
 
-// Rendezvous coordinates members that measure each other. It is a latency.Measurer and a latency.ThroughputMeasurer.
-type Rendezvous struct {
-	listener net.Listener
-	secret   []byte
-	session  string
-	ping     Ping
-	joined   chan struct{} // wakes who waits for members
+// Meeting is what a rendezvous begins with.
+type Meeting struct {
+	Address string // TCP, where the coordinator listens
+	Secret  []byte
+	Ping    Ping     // of each member
+	Limits  Limits   // that are known of all members; each has limits of its own, too
+	Nodes   []string // who may take part; nil: everybody who knows the secret
+	Lookup  Lookup   // of the addresses of nodes; nil: none is known
 
-	mu        sync.Mutex
-	limits    Limits // the strictest of any member: they tell how long an answer may take
-	members   map[string]*member
-	strangers []net.Conn // oldest first
-	names     []string   // once they are settled
-	next      uint64
-	tickUs    float64
-	closed    bool
+	// Longest is how long the whole measurement may take. The others wait for one member for a tenth of it. 0: an hour.
+	Longest time.Duration
+}
+
+// Lookup returns the addresses of a node. If there are none, nobody knows which node has this name. It returns an error
+// for a name that may not take part.
+type Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
+
+// Rendezvous coordinates members that measure each other. It is a latency.Measurer and a latency.ThroughputMeasurer.
+//
+// All members know one secret. So it proves no name: the address does from which a member comes.
+type Rendezvous struct {
+	meeting   Meeting
+	called    map[string]bool // nil: everybody
+	listener  net.Listener
+	joined    chan struct{} // wakes who waits for members
+	strangers lobby         // connections of which nothing is known
+	comers    lobby         // those that know the secret, and are no members yet
+
+	mu       sync.Mutex
+	claims   claims
+	patience patience
+	members  map[string]*member
+	names    []string // once they are settled
+	next     uint64
+	ticks    map[string]float64 // the step of each member's latencies
+	notes    []string
+	closed   bool
 }
 
 type member struct {
@@ -87,26 +116,36 @@ type member struct {
 
 	name    string
 	address netip.AddrPort
-	waiting map[uint64]chan answer // under the mutex of the rendezvous
+	limits  Limits
+	session string                 // whoever pings this member has it from the coordinator
+	unheard int                    // commands without an answer
+	waiting map[uint64]chan answer // under the mutex of the rendezvous, as unheard
 }
 
-// Coordinate listens at a TCP address for members that know the secret. The ping is that of each member. Members keep
-// limits of their own; these and the ones given tell how long an answer may take. It returns an error if the address
-// cannot be used, or the secret is shorter than 16 bytes.
-func Coordinate(address string, secret []byte, ping Ping, limits Limits) (*Rendezvous, error) {
-	if len(secret) < leastSecret {
+// Coordinate listens for members that know the secret. It returns an error if the address cannot be used, or the secret
+// is shorter than 16 bytes.
+func Coordinate(m Meeting) (*Rendezvous, error) {
+	if len(m.Secret) < leastSecret {
 		return nil, errSecret
 	}
-	if err := errors.Join(ping.Check(), limits.Check()); err != nil {
+	if err := errors.Join(m.Ping.Check(), m.Limits.Check()); err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", address)
+	listener, err := net.Listen("tcp", m.Address)
 	if err != nil {
 		return nil, fmt.Errorf("waiting for members: %w", err)
 	}
 	r := &Rendezvous{
-		listener: listener, secret: secret, session: newNonce(), ping: ping, limits: limits,
-		joined: make(chan struct{}, 1), members: map[string]*member{},
+		meeting: m, listener: listener,
+		joined: make(chan struct{}, 1), members: map[string]*member{}, ticks: map[string]float64{},
+		strangers: lobby{most: maxStrangers, each: maxEach}, comers: lobby{most: MaxMembers, each: maxEach},
+		claims: newClaims(), patience: newPatience(m.Longest),
+	}
+	if m.Nodes != nil {
+		r.called = map[string]bool{}
+	}
+	for _, name := range m.Nodes {
+		r.called[name] = true
 	}
 	go r.accept()
 	return r, nil
@@ -179,85 +218,184 @@ func compareNames(a, b string) int {
 func (r *Rendezvous) Names() []string { return r.names }
 
 // PacketsPerPair returns how many packets each of two nodes sends while they are measured.
-func (r *Rendezvous) PacketsPerPair() int { return r.ping.packets() }
+func (r *Rendezvous) PacketsPerPair() int { return r.meeting.Ping.packets() }
 
-// TickUs returns the coarsest step of the measured latencies in microseconds, as far as members told it.
+// TickUs returns the step of the measured latencies in microseconds: the median of the members' steps, which no single
+// member makes coarser.
 func (r *Rendezvous) TickUs() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.tickUs
+	if len(r.ticks) == 0 {
+		return 0
+	}
+	ticks := slices.Sorted(maps.Values(r.ticks))
+	return ticks[len(ticks)/2]
+}
+
+// Warnings returns who was refused or given up, and why.
+func (r *Rendezvous) Warnings() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := slices.Clone(r.notes)
+	var unknown []string
+	for name := range r.members {
+		if r.claims.names[name].unknown() {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		slices.SortFunc(unknown, compareNames)
+		w = append(w, fmt.Sprintf("this host knows no address of %d of %d nodes: another node can take such a name "+
+			"before its owner comes: %s", len(unknown), len(r.members), shorten(unknown)))
+	}
+	return w
+}
+
+// note keeps a note once.
+func (r *Rendezvous) note(text string) {
+	if len(r.notes) < maxNotes && !slices.Contains(r.notes, text) {
+		r.notes = append(r.notes, text)
+	}
 }
 
 // Measure measures the pairs of a round at the same time. One node of each pair pings the other. The least of its
 // batches counts: what disturbs a batch only makes it slower.
 func (r *Rendezvous) Measure(ctx context.Context, round []latency.Pair) ([]float64, error) {
 	us := make([]float64, len(round))
-	r.mu.Lock()
-	longest := r.limits.longestPing(r.ping)
-	r.mu.Unlock()
+	longest := func(l Limits) time.Duration { return l.longestPing(r.meeting.Ping) + answerWait }
 	err := r.each(ctx, round, longest, func(int) command {
-		return command{Ping: &r.ping}
-	}, func(i int, a answer) {
-		us[i] = positive(a.LeastUs)
+		return command{Ping: &r.meeting.Ping}
+	}, func(i int, a answer, took time.Duration) {
+		us[i] = latencyOf(a, took)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.tickUs = max(r.tickUs, a.TickUs)
+		name := r.names[round[i].A]
+		if tick := min(a.TickUs, us[i]); tick > r.ticks[name] {
+			r.ticks[name] = tick
+		}
 	})
 	return us, err
 }
 
-// positive returns NaN for what is no measured value.
-func positive(value float64) float64 {
-	if !(value > 0) || math.IsInf(value, 0) {
+// Bounds of values that a member may report. No node and no clock goes beyond them.
+const (
+	leastUs  = .001
+	mostRate = 1e9 // in MB/s
+)
+
+// latencyOf returns the latency of an answer. It is NaN for a value that cannot be: the answer itself took longer.
+func latencyOf(a answer, took time.Duration) float64 {
+	if !(a.LeastUs >= leastUs && a.LeastUs <= float64(took.Nanoseconds())/1e3) {
 		return math.NaN()
 	}
-	return value
+	return a.LeastUs
 }
 
 // each gives a command to the first node of each pair of a round, and waits for the answers. A member that is gone or
-// late gives an empty answer.
+// late gives an empty answer. Longest returns how long an answer may take under some limits. The limits of one member
+// count for its own pairs alone.
 func (r *Rendezvous) each(
-	ctx context.Context, round []latency.Pair, longest time.Duration, of func(i int) command, got func(i int, a answer),
+	ctx context.Context, round []latency.Pair, longest func(Limits) time.Duration,
+	of func(i int) command, got func(i int, a answer, took time.Duration),
 ) error {
-	ctx, cancel := context.WithTimeout(ctx, longest+answerWait)
-	defer cancel()
+	r.mu.Lock()
+	usual := longest(r.usual())
+	r.mu.Unlock()
+	took := make([]time.Duration, len(round))
 	var wait sync.WaitGroup
 	for i, pair := range round {
-		wait.Go(func() { got(i, r.have(ctx, r.names[pair.A], r.names[pair.B], of(i))) })
+		wait.Go(func() {
+			begun := time.Now()
+			a, asked := r.have(ctx, r.names[pair.A], r.names[pair.B], of(i), func(l Limits) time.Duration {
+				return r.patience.wait(longest(l), usual)
+			})
+			if asked {
+				took[i] = time.Since(begun)
+			}
+			got(i, a, took[i])
+		})
 	}
 	wait.Wait()
-	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return err
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
+	r.blame(round, took)
 	return nil
 }
 
-// have gives a member a command about another one, and returns the answer.
-func (r *Rendezvous) have(ctx context.Context, name, other string, c command) answer {
+// usual returns the limits that most members have.
+func (r *Rendezvous) usual() Limits {
+	var all []Limits
+	for _, m := range r.members {
+		all = append(all, m.limits)
+	}
+	return medianLimits(all).stricter(r.meeting.Limits)
+}
+
+// blame gives up the members that have held up the others for too long.
+func (r *Rendezvous) blame(round []latency.Pair, took []time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var pairs []pairTime
+	for i, p := range round {
+		if took[i] > 0 {
+			pairs = append(pairs, pairTime{r.names[p.A], r.names[p.B], took[i]})
+		}
+	}
+	for _, name := range r.patience.blame(pairs) {
+		r.dismiss(name, fmt.Sprintf("node %s was given up: the others waited for it for %v in all", name,
+			r.patience.held[name].Round(time.Second)))
+	}
+}
+
+// dismiss ends a member for good. The caller has locked the mutex.
+func (r *Rendezvous) dismiss(name, why string) {
+	r.note(why)
+	r.claims.refuse(name, why)
+	m := r.members[name]
+	if m == nil {
+		return
+	}
+	r.forget(m)
+	go func() { // which may take a while
+		_ = m.tell(command{Refused: why}, time.Second)
+		_ = m.conn.Close()
+	}()
+}
+
+// have gives a member a command about another one, and returns the answer. It returns false if one of them is gone.
+func (r *Rendezvous) have(
+	ctx context.Context, name, other string, c command, wait func(Limits) time.Duration,
+) (answer, bool) {
 	r.mu.Lock()
 	m, to := r.members[name], r.members[other]
 	if m == nil || to == nil {
 		r.mu.Unlock()
-		return answer{}
+		return answer{}, false
 	}
+	limits := m.limits.stricter(to.limits).stricter(r.meeting.Limits)
 	r.next++
-	c.ID, c.To = r.next, to.address.String()
+	c.ID, c.To, c.Session = r.next, to.address.String(), to.session
 	said := make(chan answer, 1)
 	m.waiting[c.ID] = said
+	m.unheard++
 	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(m.waiting, c.ID)
 	}()
-	if m.write(c) != nil {
-		return answer{}
+	ctx, cancel := context.WithTimeout(ctx, wait(limits))
+	defer cancel()
+	if m.tell(c, answerWait) != nil {
+		_ = m.conn.Close() // it does not read
+		return answer{}, true
 	}
 	select {
 	case a := <-said: // closed if the member is gone
-		return a
+		return a, true
 	case <-ctx.Done():
-		return answer{}
+		return answer{}, true
 	}
 }
 
@@ -266,13 +404,11 @@ func (r *Rendezvous) Close() error {
 	r.mu.Lock()
 	r.closed = true
 	members := slices.Collect(maps.Values(r.members))
-	for _, c := range r.strangers {
-		_ = c.Close()
-	}
 	r.mu.Unlock()
+	r.strangers.close()
+	r.comers.close()
 	for _, m := range members {
-		_ = m.conn.SetWriteDeadline(time.Now().Add(time.Second))
-		_ = m.write(command{End: true})
+		_ = m.tell(command{End: true}, time.Second)
 		_ = m.conn.Close()
 	}
 	return r.listener.Close()
@@ -289,106 +425,188 @@ func (r *Rendezvous) accept() {
 			<-wait.C
 			continue
 		}
-		if !r.admitted(conn) {
-			_ = conn.Close()
-			continue
-		}
 		go r.meet(conn)
 	}
-}
-
-// admitted notes a connection of which nothing is known yet.
-func (r *Rendezvous) admitted(conn net.Conn) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return false
-	}
-	if len(r.strangers) >= maxStrangers {
-		_ = r.strangers[0].Close()
-		r.strangers = r.strangers[1:]
-	}
-	r.strangers = append(r.strangers, conn)
-	return true
 }
 
 // meet does the handshake with a connection, and then takes its answers. It ends a connection that does not know the
 // secret, which is nobody's business.
 func (r *Rendezvous) meet(conn net.Conn) {
 	defer conn.Close()
+	if !r.strangers.enter(conn) {
+		return
+	}
 	_ = conn.SetDeadline(time.Now().Add(handshakeWait))
 	l := newLink(conn, fromCoordinator)
-	who, err := l.admit(r.secret)
-	r.mu.Lock()
-	r.strangers = slices.DeleteFunc(r.strangers, func(c net.Conn) bool { return c == conn })
-	r.mu.Unlock()
-	if err != nil || l.write(command{Session: r.session}) != nil {
+	who, err := l.admit(r.meeting.Secret)
+	r.strangers.leave(conn)
+	if err != nil || !r.comers.enter(conn) {
 		return
 	}
-	var at arrival
-	if l.read(&at) != nil {
-		return
-	}
-	m, err := r.add(l, who.Name, at)
+	m, err := r.welcome(l, who.Name)
+	r.comers.leave(conn)
 	if err != nil {
-		_ = l.write(command{Refused: err.Error()})
+		_ = l.tell(command{Refused: err.Error()}, time.Second)
 		return
 	}
-	_ = conn.SetDeadline(time.Time{})
+	_ = conn.SetReadDeadline(time.Time{})
 	select {
 	case r.joined <- struct{}{}:
 	default:
 	}
 	r.take(m)
-	r.remove(m)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forget(m)
 }
 
-// add makes a connection a member. A name that is there already is refused: two processes run on one node.
-func (r *Rendezvous) add(l *link, name string, at arrival) (*member, error) {
-	address, err := peerAddress(l.conn, at.Address)
-	if err := errors.Join(err, at.Limits.Check()); err != nil {
+// welcome makes a connection that knows the secret a member.
+func (r *Rendezvous) welcome(l *link, name string) (*member, error) {
+	m := &member{link: l, name: name, session: newNonce(), waiting: map[uint64]chan answer{}}
+	if err := l.write(command{Session: m.session}); err != nil {
 		return nil, err
 	}
-	if name == "" || len(name) > 255 || strings.ContainsAny(name, ", \t\r\n#\"") {
-		return nil, fmt.Errorf("the name %.40q: must be 1 to 255 characters, without blank, comma, quote and #", name)
+	var at arrival
+	if err := l.read(&at); err != nil {
+		return nil, err
+	}
+	if err := at.Limits.Check(); err != nil {
+		return nil, err
+	}
+	m.limits = at.Limits
+	from, here := sourceOf(l.conn)
+	if err := r.mayCome(name, from, here); err != nil {
+		return nil, err
+	}
+	known, err := r.lookup(name)
+	if err == nil {
+		m.address, err = peerAddress(from, at.Address, known)
+	}
+	if err == nil {
+		err = r.add(m, from, here, known)
+	}
+	return m, err
+}
+
+// mayCome returns an error for a name that cannot take part, wherever its address is.
+func (r *Rendezvous) mayCome(name string, from netip.Addr, here bool) error {
+	if !naming.Valid(name) {
+		return fmt.Errorf("the name %.40q: must be 1 to %d of the characters A-Z a-z 0-9 . _ : -", name,
+			naming.MaxBytes)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.closed:
-		return nil, errors.New("the measurement is over")
-	case r.members[name] != nil:
-		return nil, fmt.Errorf("a node %s is there already: start one process on each node, or use --name", name)
+		return errors.New("the measurement is over")
+	case r.called != nil && !r.called[name]:
+		return fmt.Errorf("%s is not among the nodes that were called", name)
 	case r.names != nil && !slices.Contains(r.names, name):
-		return nil, fmt.Errorf("%s came too late: the measurement began without it", name)
-	case len(r.members) >= MaxMembers:
-		return nil, fmt.Errorf("more than %d nodes came", MaxMembers)
+		return fmt.Errorf("%s came too late: the measurement began without it", name)
+	case here:
+		return nil // several processes of this host may take part
 	}
-	m := &member{link: l, name: name, address: address, waiting: map[uint64]chan answer{}}
-	r.members[name] = m
-	r.limits = r.limits.stricter(at.Limits)
-	return m, nil
+	err := r.claims.pin(name, from)
+	if err != nil {
+		r.note(fmt.Sprintf("%v claims to be more nodes than one: it was refused but as node %s", from,
+			r.claims.pinned[from]))
+	}
+	return err
 }
 
-// peerAddress returns where a member answers pings. Without a host it is where its connection comes from.
-func peerAddress(conn net.Conn, said string) (netip.AddrPort, error) {
+// lookup returns the addresses of a name. They are looked up once in a measurement.
+func (r *Rendezvous) lookup(name string) ([]netip.Addr, error) {
+	if r.meeting.Lookup == nil {
+		return nil, nil
+	}
+	r.mu.Lock()
+	known, is := r.claims.known[name]
+	r.mu.Unlock()
+	if is {
+		return known, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookupWait)
+	defer cancel()
+	known, err := r.meeting.Lookup(ctx, name)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		err = fmt.Errorf("node %s was refused: %w", name, err)
+		r.note(err.Error())
+		return nil, err
+	}
+	r.claims.known[name] = known
+	return known, nil
+}
+
+// add makes a connection a member, if its name is its own.
+func (r *Rendezvous) add(m *member, from netip.Addr, here bool, known []netip.Addr) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return errors.New("the measurement is over")
+	}
+	if r.names != nil && !slices.Contains(r.names, m.name) {
+		return fmt.Errorf("%s came too late: the measurement began without it", m.name)
+	}
+	contested, err := r.claims.stake(m.name, from, here, known)
+	switch {
+	case contested:
+		r.dismiss(m.name, err.Error())
+		return err
+	case err != nil:
+		r.note(err.Error())
+		return err
+	case r.members[m.name] != nil:
+		return fmt.Errorf("a node %s is there already: start one process on each node, or use --name", m.name)
+	case len(r.members) >= MaxMembers:
+		return fmt.Errorf("more than %d nodes came", MaxMembers)
+	}
+	r.members[m.name] = m
+	return nil
+}
+
+// sourceOf returns the address from which a connection comes, and whether it is one of this host.
+func sourceOf(conn net.Conn) (from netip.Addr, here bool) {
+	from = hostOf(conn.RemoteAddr())
+	return from, from.IsLoopback() || from == hostOf(conn.LocalAddr())
+}
+
+// hostOf returns the IP address of a TCP address.
+func hostOf(a net.Addr) netip.Addr {
+	if tcp, is := a.(*net.TCPAddr); is {
+		return tcp.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
+}
+
+// peerAddress returns where a member answers pings. Without a host it is where its connection comes from. Another one
+// must be known as an address of this node.
+func peerAddress(from netip.Addr, said string, known []netip.Addr) (netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(said)
 	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("the address %.60q for pings: %w", said, err)
 	}
-	if host == "" {
-		if host, _, err = net.SplitHostPort(conn.RemoteAddr().String()); err != nil {
-			return netip.AddrPort{}, fmt.Errorf("the address %v of a member: %w", conn.RemoteAddr(), err)
-		}
-	}
-	address, err := netip.ParseAddrPort(net.JoinHostPort(host, port))
-	if err != nil || address.Port() == 0 {
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || number == 0 {
 		return netip.AddrPort{}, fmt.Errorf("the address %.60q for pings: must be an IP address and a port", said)
 	}
-	return netip.AddrPortFrom(address.Addr().Unmap(), address.Port()), nil
+	if host == "" {
+		return netip.AddrPortFrom(from, uint16(number)), nil
+	}
+	address, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("the address %.60q for pings: must be an IP address and a port", said)
+	}
+	if address = address.Unmap(); address != from && !slices.Contains(known, address) {
+		return netip.AddrPort{}, fmt.Errorf("pings shall go to %v, which is not known as an address of this node: its "+
+			"connection comes from %v; list both with --hosts", address, from)
+	}
+	return netip.AddrPortFrom(address, uint16(number)), nil
 }
 
-// take hands the answers of a member to those who wait for them, until its connection ends.
+// take hands the answers of a member to those who wait for them, until its connection ends. It ends the connection if
+// there are more answers than commands.
 func (r *Rendezvous) take(m *member) {
 	for {
 		var a answer
@@ -396,167 +614,26 @@ func (r *Rendezvous) take(m *member) {
 			return
 		}
 		r.mu.Lock()
+		m.unheard--
 		if said := m.waiting[a.ID]; said != nil {
 			delete(m.waiting, a.ID)
 			said <- a
 		}
+		unasked := m.unheard < 0
 		r.mu.Unlock()
+		if unasked {
+			return
+		}
 	}
 }
 
-// remove forgets a member that is gone, and answers those who wait for it.
-func (r *Rendezvous) remove(m *member) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.members, m.name)
+// forget forgets a member that is gone, and answers those who wait for it. The caller has locked the mutex.
+func (r *Rendezvous) forget(m *member) {
+	if r.members[m.name] == m {
+		delete(r.members, m.name)
+	}
 	for id, said := range m.waiting {
 		delete(m.waiting, id)
 		close(said)
 	}
-}
-
-// Member is a node that takes part in a measurement.
-type Member struct {
-	Coordinator string // TCP address, host and port
-	Secret      []byte
-	Name        string
-	Listen      string // UDP address for pings. Without a host, the node is pinged where it connects from.
-	Limits      Limits
-	Transfers   bool // throughputs are measured too, by TCP at the same port. Limits do not bound them.
-}
-
-// Join takes part in a measurement until the coordinator ends it. It tries again until the context of joining ends if
-// nobody listens yet. It returns an error if the coordinator refuses this node, or is gone.
-func (m Member) Join(ctx context.Context, patience time.Duration) error {
-	if len(m.Secret) < leastSecret {
-		return errSecret
-	}
-	conn, err := m.dial(ctx, patience)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	if err := m.serve(ctx, newLink(conn, fromMember)); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return fmt.Errorf("measuring for %s: %w", m.Coordinator, err)
-	}
-	return nil
-}
-
-// dial connects to the coordinator, which may start later.
-func (m Member) dial(ctx context.Context, patience time.Duration) (net.Conn, error) {
-	until := time.Now().Add(patience)
-	for {
-		conn, err := (&net.Dialer{Timeout: handshakeWait}).DialContext(ctx, "tcp", m.Coordinator)
-		if err == nil {
-			return conn, nil
-		}
-		if time.Now().After(until) || ctx.Err() != nil {
-			return nil, fmt.Errorf("no coordinator: %w", err)
-		}
-		wait := time.NewTimer(200 * time.Millisecond)
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-		}
-		wait.Stop()
-	}
-}
-
-// serve does the handshake, starts a peer, and does the coordinator's commands.
-func (m Member) serve(ctx context.Context, l *link) error {
-	_ = l.conn.SetDeadline(time.Now().Add(handshakeWait))
-	if err := l.introduce(m.Secret, m.Name); err != nil {
-		return fmt.Errorf("the handshake: %w", err)
-	}
-	var first command
-	if err := l.read(&first); err != nil {
-		return fmt.Errorf("the handshake, which ends if the secrets differ: %w", err)
-	}
-	_ = l.conn.SetDeadline(time.Time{})
-	peer, sink, err := m.listen(derive(m.Secret, "session", first.Session))
-	if err != nil {
-		return err
-	}
-	defer peer.Close()
-	if sink != nil {
-		defer sink.Close()
-	}
-	if err := l.write(arrival{peer.announced(), m.Limits}); err != nil {
-		return err
-	}
-	atOnce := make(chan struct{}, maxCommands)
-	for {
-		var c command
-		if err := l.read(&c); err != nil {
-			return err
-		}
-		if c.End {
-			return nil
-		}
-		if c.Transfer != nil && !m.Transfers {
-			c.Transfer = nil // which gets an empty answer
-		}
-		if c.Refused != "" {
-			return fmt.Errorf("it refuses this node: %s", c.Refused)
-		}
-		select {
-		case atOnce <- struct{}{}:
-		default:
-			return fmt.Errorf("it gives more than %d commands at once", maxCommands)
-		}
-		go func() {
-			_ = l.write(peer.do(ctx, c))
-			<-atOnce
-		}()
-	}
-}
-
-// listen starts a peer, and a sink of transfers at the same port. Where any port will do, it tries several: one that is
-// free for UDP may be taken for TCP. Without a sink the transfers of this node fail.
-func (m Member) listen(key []byte) (*Peer, *sink, error) {
-	_, port, _ := net.SplitHostPort(m.Listen)
-	for tries := 1; ; tries++ {
-		peer, err := Listen(m.Listen, key, m.Limits)
-		if err != nil || !m.Transfers {
-			return peer, nil, err
-		}
-		s, err := newSink(peer.Address(), peer.key)
-		if err == nil || port != "0" || tries == 10 {
-			return peer, s, nil
-		}
-		_ = peer.Close()
-	}
-}
-
-// announced returns the address of a peer as a member tells it: without a host if it listens at all of them.
-func (p *Peer) announced() string {
-	a := p.Address()
-	if a.Addr().IsUnspecified() {
-		return ":" + strconv.Itoa(int(a.Port()))
-	}
-	return a.String()
-}
-
-// do does one command.
-func (p *Peer) do(ctx context.Context, c command) answer {
-	a := answer{ID: c.ID}
-	to, err := netip.ParseAddrPort(c.To)
-	if err == nil && c.Transfer != nil {
-		if rate, err := sendTransfer(ctx, to, p.key, *c.Transfer); err == nil {
-			a.Rate = rate
-		}
-		return a
-	}
-	if err != nil || c.Ping == nil {
-		return a
-	}
-	sample, err := p.Ping(ctx, to, *c.Ping)
-	if err == nil && sample.Batches > 0 {
-		a.LeastUs, a.MedianUs, a.TickUs = sample.LeastUs, sample.MedianUs, sample.TickUs
-	}
-	return a
 }

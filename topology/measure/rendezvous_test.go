@@ -22,15 +22,20 @@ func gather(t *testing.T, n int) (r *Rendezvous, leave []context.CancelFunc, end
 	return gatherLike(t, Member{}, n)
 }
 
-// gatherLike is gather, of members with the settings of one.
-func gatherLike(t *testing.T, like Member, n int) (r *Rendezvous, leave []context.CancelFunc, ended chan error) {
+// gatherLike is gather, of members with the settings of one. Others may come first.
+func gatherLike(
+	t *testing.T, like Member, n int, others ...func(r *Rendezvous),
+) (r *Rendezvous, leave []context.CancelFunc, ended chan error) {
 	t.Helper()
 	ping := Ping{Size: 64, Trips: 5, Batches: 3}
-	r, err := Coordinate("127.0.0.1:0", testSecret, ping, Limits{})
+	r, err := Coordinate(Meeting{Address: "127.0.0.1:0", Secret: testSecret, Ping: ping})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close() })
+	for _, come := range others {
+		come(r)
+	}
 	ended = make(chan error, n)
 	for i := range n {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -42,7 +47,7 @@ func gatherLike(t *testing.T, like Member, n int) (r *Rendezvous, leave []contex
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if err := r.Gather(ctx, n); err != nil {
+	if err := r.Gather(ctx, n+len(others)); err != nil {
 		t.Fatal(err)
 	}
 	return r, leave, ended
@@ -98,7 +103,8 @@ func TestMemberKeepsItsLimits(t *testing.T) {
 func TestMemberLeavesAFlood(t *testing.T) {
 	r, _, ended := gather(t, 2)
 	for range 50 * maxCommands {
-		go r.have(t.Context(), "n0", "n1", command{Ping: &Ping{Size: 64, Trips: 1000, Batches: 100}})
+		go r.have(t.Context(), "n0", "n1", command{Ping: &Ping{Size: 64, Trips: 1000, Batches: 100}},
+			func(Limits) time.Duration { return time.Minute })
 	}
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "commands at once") {
 		t.Errorf("a member that was flooded returned %v", err)
@@ -151,13 +157,13 @@ func TestRendezvousStrangers(t *testing.T) {
 
 func TestRendezvousRefuses(t *testing.T) {
 	r, _, _ := gather(t, 2)
-	for name, want := range map[string]string{"n1": "there already", "n3": "too late", "a b": "without blank"} {
+	for name, want := range map[string]string{"n1": "there already", "n3": "too late", "a b": "of the characters"} {
 		m := Member{Coordinator: r.Address(), Secret: testSecret, Name: name, Listen: "127.0.0.1:0"}
 		if err := m.Join(t.Context(), time.Second); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v: want %q", name, err, want)
 		}
 	}
-	if _, err := Coordinate("127.0.0.1:0", []byte("short"), DefaultPing, Limits{}); err == nil {
+	if _, err := Coordinate(Meeting{Address: "127.0.0.1:0", Secret: []byte("short"), Ping: DefaultPing}); err == nil {
 		t.Error("a short secret was taken")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -21,7 +21,8 @@ const (
 	// Nodes that were granted a token at the same time. Rounds give a node one partner.
 	maxGrants = 1024
 
-	// Open messages that were seen are refused. A session has one for each pair of nodes that meet.
+	// Open messages that were seen are refused. A session has one for each pair of nodes that meet. So many more come
+	// from a node that wants this one to answer nobody: then all are forgotten.
 	maxNonces = 1 << 17
 
 	// opensPerSecond bounds the hashing that foreign packets can cause: a hash takes about 1 µs.
@@ -40,7 +41,7 @@ const (
 // errClosed is returned by a peer that was closed.
 var errClosed = errors.New("this peer is closed")
 
-// Peer measures latencies to other peers, and answers those that have the same key. It has one UDP socket and one
+// Peer measures latencies to other peers, and answers those that have its key. It has one UDP socket and one
 // thread. The thread sleeps until there is something to do. Then it spins, since waking up takes longer than a switch.
 type Peer struct {
 	conn   *net.UDPConn
@@ -76,9 +77,8 @@ type grant struct {
 	until time.Time
 }
 
-// Listen starts a peer at a UDP address, such as ":7117" or "10.0.0.1:0". Peers that shall measure each other have the
-// same key: at least 16 random bytes, for this session alone. It returns an error if the address cannot be used, or a
-// limit or the key is out of range.
+// Listen starts a peer at a UDP address, such as ":7117" or "10.0.0.1:0". Its key has at least 16 random bytes, for
+// this session alone. It returns an error if the address cannot be used, or a limit or the key is out of range.
 func Listen(address string, key []byte, limits Limits) (*Peer, error) {
 	if len(key) < minKey {
 		return nil, fmt.Errorf("a key of %d bytes: at least %d random ones are needed", len(key), minKey)
@@ -312,8 +312,11 @@ func (s *serving) reply(p *Peer, packet []byte, from unix.Sockaddr, now time.Tim
 
 // open grants a token to an address. It refuses an open message that was seen before, and to grant too many.
 func (s *serving) open(address netip.AddrPort, nonce token, now time.Time) (token, bool) {
-	if _, seen := s.nonces[nonce]; seen || len(s.nonces) >= maxNonces {
+	if _, seen := s.nonces[nonce]; seen {
 		return token{}, false
+	}
+	if len(s.nonces) >= maxNonces {
+		clear(s.nonces)
 	}
 	if len(s.grants) >= maxGrants {
 		for a, g := range s.grants {

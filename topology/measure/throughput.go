@@ -25,8 +25,11 @@ const (
 	// slowestRate is what a transfer is waited for, in bytes a second.
 	slowestRate = 1 << 20
 
-	// maxTransfers bounds the connections to a node. A round gives it one.
+	// Connections to a node that send. A round gives it one.
 	maxTransfers = 16
+
+	// Connections to a node that have not shown yet that they know its key.
+	maxUnsigned, maxUnsignedEach = 64, 16
 
 	// transferBuffer is what one call writes or reads, in bytes.
 	transferBuffer = 256 << 10
@@ -68,9 +71,10 @@ func signTransfer(key []byte, nonce string, transfer latency.Transfer) []byte {
 
 // sink receives transfers at the TCP port of the same number as a peer's UDP port.
 type sink struct {
-	listener net.Listener
-	key      []byte
-	slots    chan struct{}
+	listener  net.Listener
+	key       []byte
+	strangers lobby
+	senders   lobby
 }
 
 // newSink starts a sink. It returns an error if the port is taken.
@@ -79,7 +83,10 @@ func newSink(address netip.AddrPort, key []byte) (*sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("receiving transfers: %w", err)
 	}
-	s := &sink{listener: listener, key: key, slots: make(chan struct{}, maxTransfers)}
+	s := &sink{
+		listener: listener, key: key,
+		strangers: lobby{most: maxUnsigned, each: maxUnsignedEach}, senders: lobby{most: maxTransfers, each: 1},
+	}
 	go s.run()
 	return s, nil
 }
@@ -98,35 +105,38 @@ func (s *sink) run() {
 			<-wait.C
 			continue
 		}
-		select {
-		case s.slots <- struct{}{}:
-			go func() {
-				defer func() { <-s.slots }()
-				defer conn.Close()
-				_ = s.receive(conn)
-			}()
-		default:
-			_ = conn.Close()
-		}
+		go func() {
+			defer conn.Close()
+			_ = s.receive(conn)
+		}()
 	}
 }
 
 // receive takes one transfer, and writes one byte when the last has arrived.
 func (s *sink) receive(conn net.Conn) error {
-	_ = conn.SetDeadline(time.Now().Add(transferPause))
-	nonce := newNonce()
-	if _, err := io.WriteString(conn, nonce); err != nil {
-		return err
-	}
-	transfer, err := readOpenTransfer(conn, s.key, nonce)
+	transfer, err := s.greet(conn)
 	if err != nil {
 		return err
 	}
+	s.senders.enter(conn)
+	defer s.senders.leave(conn)
 	if err := carry(conn, transfer.Bytes, transfer.Both, true); err != nil {
 		return err
 	}
 	_, err = conn.Write([]byte{1})
 	return err
+}
+
+// greet returns the transfer that a connection wants, if it knows the key.
+func (s *sink) greet(conn net.Conn) (latency.Transfer, error) {
+	s.strangers.enter(conn)
+	defer s.strangers.leave(conn)
+	_ = conn.SetDeadline(time.Now().Add(transferPause))
+	nonce := newNonce()
+	if _, err := io.WriteString(conn, nonce); err != nil {
+		return latency.Transfer{}, err
+	}
+	return readOpenTransfer(conn, s.key, nonce)
 }
 
 // carry receives or sends bytes, or both at the same time. It returns the error of the side that fails first.
@@ -217,9 +227,17 @@ func (r *Rendezvous) MeasureThroughput(
 		return nil, errTransfer
 	}
 	rates := make([]float64, len(round))
-	longest := transferPause + time.Duration(transfer.Bytes/slowestRate)*time.Second
-	err := r.each(ctx, round, longest, func(int) command {
+	longest := transferPause + time.Duration(transfer.Bytes/slowestRate)*time.Second + answerWait
+	err := r.each(ctx, round, func(Limits) time.Duration { return longest }, func(int) command {
 		return command{Transfer: &transfer}
-	}, func(i int, a answer) { rates[i] = positive(a.Rate) })
+	}, func(i int, a answer, took time.Duration) { rates[i] = rateOf(a, transfer, took) })
 	return rates, err
+}
+
+// rateOf returns the rate of an answer in MB/s. It is NaN for a rate that cannot be: the answer itself came sooner.
+func rateOf(a answer, transfer latency.Transfer, took time.Duration) float64 {
+	if !(a.Rate <= mostRate && a.Rate*1e6*took.Seconds() >= float64(transfer.Bytes)) {
+		return math.NaN()
+	}
+	return a.Rate
 }

@@ -63,6 +63,28 @@ func TestTransferWithoutKey(t *testing.T) {
 	}
 }
 
+// TestIdleConnectionsHinderNoTransfer: who knows no key and stays connected takes no place.
+func TestIdleConnectionsHinderNoTransfer(t *testing.T) {
+	s, err := newSink(netip.MustParseAddrPort("127.0.0.1:0"), testSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range 200 {
+		conn, err := net.Dial("tcp", s.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, _ = io.ReadFull(conn, make([]byte, len(newNonce()))) // it is served
+	}
+	to := netip.MustParseAddrPort(s.listener.Addr().String())
+	rate, err := sendTransfer(t.Context(), to, testSecret, latency.Transfer{Bytes: 100_000})
+	if err != nil || !(rate > 0) {
+		t.Errorf("%v MB/s, %v", rate, err)
+	}
+}
+
 // TestTransferCountsWhatArrives: the rate is not that of what only fills the buffers of the sender.
 func TestTransferCountsWhatArrives(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
