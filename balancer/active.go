@@ -128,13 +128,11 @@ func (b *balancer) planInterval(ctx context.Context, producer *kafka.Producer, m
 	jobs, faults = b.without(jobs, append(faults, more...))
 	b.note(jobs, faults)
 	wantJobs := jobRecords(jobs, faults)
+	m.recall(wantJobs)
 	jobsChanged := jobChanges(now.UnixMilli(), m.jobs, wantJobs)
 	topic := b.cfg.Prefix + schemas.TopicJobs
 	for _, r := range jobsChanged {
 		records = append(records, &kgo.Record{Topic: topic, Key: r.job.Identity().Key(), Value: r.value})
-	}
-	for key := range wantJobs { // a source may name a job again
-		delete(m.over, key)
 	}
 	expired := m.expired(now.Add(-b.cfg.Topics.SummaryRetention))
 	for _, key := range expired {
@@ -153,10 +151,10 @@ func (b *balancer) planInterval(ctx context.Context, producer *kafka.Producer, m
 		m.epoch = nextEpoch(m.epoch)
 	}
 	for _, key := range expired {
-		delete(m.over, key)
+		m.over.take(key, nil)
 	}
-	for _, key := range applyJobs(m.jobs, wantJobs, jobsChanged) {
-		m.over[key] = now.UnixMilli()
+	for _, r := range applyJobs(m.jobs, wantJobs, jobsChanged) {
+		m.over.add(r.job.Identity(), now.UnixMilli(), r.value)
 	}
 	m.planned, m.plans[start] = start, true
 	b.metrics.epoch.Set(float64(m.epoch))

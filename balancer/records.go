@@ -139,9 +139,8 @@ func unlisted(j schemas.Job, nowMs int64) schemas.Job {
 	return j
 }
 
-// applyJobs notes changes that were written. It drops and returns the completed jobs that the source no longer names:
-// only their keys need to be remembered.
-func applyJobs(there, want map[schemas.JobKey]jobRecord, changes []jobRecord) (over []schemas.JobKey) {
+// applyJobs notes changes that were written. It drops and returns the completed jobs that the source no longer names.
+func applyJobs(there, want map[schemas.JobKey]jobRecord, changes []jobRecord) (over []jobRecord) {
 	for _, r := range changes {
 		if r.value == nil {
 			delete(there, r.job.Identity())
@@ -151,7 +150,7 @@ func applyJobs(there, want map[schemas.JobKey]jobRecord, changes []jobRecord) (o
 	}
 	for key, r := range there {
 		if _, wanted := want[key]; !wanted && schemas.Over(r.job.State) {
-			over = append(over, key)
+			over = append(over, r)
 			delete(there, key)
 		}
 	}

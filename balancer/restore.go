@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -21,8 +22,9 @@ type memory struct {
 	routes routeLog
 	plans  map[int64]bool // the planned intervals, from next on
 	jobs   map[schemas.JobKey]jobRecord
-	over   map[schemas.JobKey]int64 // completed jobs whose record is still on the topic, and since when this is known
-	state  *schemas.BalanceState    // as it was read; nil if there is none
+	over   *ended                // the jobs that no list names any more
+	nowMs  int64                 // when the topics were read
+	state  *schemas.BalanceState // as it was read; nil if there is none
 	loads  *loads
 	future future
 }
@@ -38,15 +40,19 @@ func (f *future) note(start int64) {
 	f.latest = max(f.latest, start)
 }
 
+func newMemory(nodeBytes int64, now time.Time) *memory {
+	return &memory{
+		routes: routeLog{}, plans: map[int64]bool{}, loads: newLoads(nodeBytes),
+		jobs: map[schemas.JobKey]jobRecord{}, over: newEnded(), nowMs: now.UnixMilli(),
+	}
+}
+
 // restore reads topics balance, routes and jobs to their ends. It may only be called after fencing. Then nobody else
 // writes these topics, no transaction is open, and the last stable offset is the end. It ignores records from the
 // future, which a wrong clock wrote: because of them the balancer would wait until then.
 func (b *balancer) restore(ctx context.Context, adm *kadm.Client) (*memory, error) {
 	now := time.Now()
-	m := &memory{
-		routes: routeLog{}, plans: map[int64]bool{}, loads: newLoads(b.cfg.Balance.NodeBytes),
-		jobs: map[schemas.JobKey]jobRecord{}, over: map[schemas.JobKey]int64{},
-	}
+	m := newMemory(b.cfg.Balance.NodeBytes, now)
 	unreadable := 0
 	each := func(r *kgo.Record) {
 		if err := m.apply(b.cfg.Prefix, r, func(ms int64) bool { return b.tooFar(ms, now) }); err != nil {
@@ -76,16 +82,24 @@ func (b *balancer) restore(ctx context.Context, adm *kadm.Client) (*memory, erro
 	return m, nil
 }
 
-// expired returns the completed jobs that are known to be over since before a time. Their records are deleted, or the
+// maxExpired bounds the records that a plan deletes, as after a long absence. It is forty times what a machine with a
+// million jobs a day needs.
+const maxExpired = 1 << 12
+
+// expired returns completed jobs that are known to be over since before a time. Their records are deleted, or the
 // topic of jobs would grow without end. Their summaries have left their topic by then.
 func (m *memory) expired(before time.Time) []schemas.JobKey {
-	var keys []schemas.JobKey
-	for key, since := range m.over {
-		if since < before.UnixMilli() {
-			keys = append(keys, key)
+	return m.over.before(before.UnixMilli(), maxExpired)
+}
+
+// recall takes back the ended jobs that a list still names, or names again. Those whose record is as it was need no
+// other.
+func (m *memory) recall(want map[schemas.JobKey]jobRecord) {
+	for key, r := range want {
+		if m.over.take(key, r.value) {
+			m.jobs[key] = r
 		}
 	}
-	return keys
 }
 
 // apply remembers one record, in the order of its partition.
@@ -97,7 +111,9 @@ func (m *memory) apply(prefix string, r *kgo.Record, tooFar func(ms int64) bool)
 		case prefix + schemas.TopicJobs:
 			if id, restart, ok := strings.Cut(string(r.Key), "/"); ok {
 				if n, err := strconv.ParseInt(restart, 10, 32); err == nil {
-					delete(m.jobs, schemas.JobKey{JobID: id, Restart: int32(n)})
+					key := schemas.JobKey{JobID: id, Restart: int32(n)}
+					delete(m.jobs, key)
+					m.over.take(key, nil)
 				}
 			}
 		}
@@ -124,7 +140,14 @@ func (m *memory) apply(prefix string, r *kgo.Record, tooFar func(ms int64) bool)
 		m.routes.add(*v)
 		m.plans[v.IntervalStart] = true
 	case *schemas.Job:
-		m.jobs[v.Identity()] = jobRecord{*v, r.Value}
+		key := v.Identity()
+		delete(m.jobs, key)
+		if schemas.Over(v.State) {
+			m.over.add(key, min(r.Timestamp.UnixMilli(), m.nowMs), r.Value)
+			return nil
+		}
+		m.over.take(key, nil)
+		m.jobs[key] = jobRecord{*v, bytes.Clone(r.Value)} // many records share the memory of a fetch
 	default:
 		return fmt.Errorf("%w: a %T does not belong here", schemas.ErrInvalid, record)
 	}
