@@ -18,7 +18,7 @@ var errDiffers = errors.New("the accounts do not close")
 
 func newAudit() *cobra.Command {
 	conf := configFlags{reads: true}
-	var asJSON bool
+	var asJSON, noArchive bool
 	var since time.Duration
 	var partition int
 	c := &cobra.Command{
@@ -32,7 +32,8 @@ It folds the log of counters anew, by code of its own, and compares:
   - Every summary with the records that it was made of. Exact numbers must be exact. A bracket must hold the true
     decile. Split jobs too.
   - Every rejected record with topic rejects.
-  - Every row of the archive with the topic, and the chain of files. The archive must be visible in sink.dir.
+  - Every row of the archive with the topic, and the chain of files. The archive must be visible in sink.dir, unless
+    --no-archive leaves it out.
 
 It audits the intervals that all topics still hold, up to the committed positions. It ends with status 1 if anything
 differs, and names where. It only reads.
@@ -43,7 +44,7 @@ partition of counters without split jobs, agents and archive.`,
   weir audit --since 1h --json --config /etc/weir/weir.yaml`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			o := audit.Options{Partition: -1, Progress: progressTo(c.ErrOrStderr(), "audit")}
+			o := audit.Options{Partition: -1, NoArchive: noArchive, Progress: progressTo(c.ErrOrStderr(), "audit")}
 			if c.Flags().Changed("partition") {
 				if partition < 0 || partition > math.MaxInt32 {
 					return usageError{fmt.Errorf("--partition %d is not the number of a partition", partition)}
@@ -67,6 +68,7 @@ partition of counters without split jobs, agents and archive.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.Flags().Var((*age)(&since), "since",
 		"audit the intervals of this last `TIME`, such as 1h (default: all that the topics hold)")
+	c.Flags().BoolVar(&noArchive, "no-archive", false, "leave the archive out: it is not seen from here")
 	c.Flags().IntVar(&partition, "partition", 0, "audit partition `N` of counters alone (default: all)")
 	return c
 }

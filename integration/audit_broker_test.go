@@ -1,9 +1,17 @@
 package integration
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -11,6 +19,7 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
 )
 
 // onBroker writes the logs to a broker of their own, and the positions of each moment.
@@ -19,7 +28,7 @@ func (b *bookkept) onBroker() (config.Config, *kadm.Client) {
 	cluster := kafkatest.Broker(b.t)
 	cfg := config.Default()
 	cfg.Cluster, cfg.Interval, cfg.Collectors = foldCluster, time.Duration(foldT)*time.Millisecond, foldCollectors
-	cfg.Partitions = config.Partitions{Routes: 1, JobSummary: 1, Partials: 1}
+	cfg.Partitions = config.Partitions{Routes: 1, JobSummary: b.summaryPartitions(), Partials: 1}
 	cfg.Collect.Sketch = auditedSketch
 	cfg.Kafka.Brokers, cfg.Sink.Dir = cluster.ListenAddrs(), b.t.TempDir()
 	kafkatest.CreateTopics(b.t, cluster, cfg)
@@ -73,11 +82,12 @@ func TestAuditOnABroker(t *testing.T) {
 	t.Parallel()
 	b := bookkeep(t, auditedLog(t, 60), nil)
 	cfg, adm := b.onBroker()
-	whole := expectClean(t, cfg, audit.Options{Partition: -1})
+	whole := expectClean(t, cfg, audit.Options{Partition: -1, NoArchive: true})
 	if whole.FromMs != nil || whole.Summaries.InFlight > 0 || whole.ToMs == nil || *whole.ToMs != foldStart+59*foldT {
 		t.Errorf("all: from %v to %v, %+v", whole.FromMs, whole.ToMs, whole.Summaries)
 	}
-	since := expectClean(t, cfg, audit.Options{Partition: -1, Since: time.UnixMilli(foldStart + 50*foldT)})
+	last10 := time.UnixMilli(foldStart + 50*foldT)
+	since := expectClean(t, cfg, audit.Options{Partition: -1, NoArchive: true, Since: last10})
 	if n := since.Summaries.Recomputed; *since.FromMs != foldStart+50*foldT || n != whole.Summaries.Recomputed/6 {
 		t.Errorf("10 of 60 intervals: %d of %d summaries", n, whole.Summaries.Recomputed)
 	}
@@ -95,7 +105,7 @@ func TestAuditOnABroker(t *testing.T) {
 	if _, err := adm.DeleteRecords(t.Context(), deleted); err != nil {
 		t.Fatal(err)
 	}
-	rest := expectClean(t, cfg, audit.Options{Partition: -1})
+	rest := expectClean(t, cfg, audit.Options{Partition: -1, NoArchive: true})
 	if rest.FromMs == nil || rest.Summaries.Recomputed == 0 || rest.Summaries.Recomputed >= whole.Summaries.Recomputed {
 		t.Errorf("without the beginning: %+v", rest.Summaries)
 	}
@@ -117,4 +127,103 @@ func expectClean(t *testing.T, cfg config.Config, o audit.Options) *audit.Report
 		}
 	}
 	return r
+}
+
+// summaryPartitions returns how many partitions of job-summary have records.
+func (b *bookkept) summaryPartitions() int {
+	n := 1
+	for s := range b.topics {
+		if s.Topic == schemas.TopicJobSummary {
+			n = max(n, int(s.Partition)+1)
+		}
+	}
+	return n
+}
+
+// TestAuditReportsAStandingCollector: its records are not audited, and the report admits it.
+func TestAuditReportsAStandingCollector(t *testing.T) {
+	t.Parallel()
+	cfg, _ := standing(t, 1, 40).onBroker()
+	r, err := audit.Run(t.Context(), cfg, audit.Options{Partition: -1, NoArchive: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range r.Differences {
+		t.Error(d)
+	}
+	const note = "collect 1 stands still or lags: it has closed no interval, another one up to 2023-11-14T22:13:59Z; " +
+		"its records from offset 0 on are not audited"
+	if !slices.Contains(r.Notes, note) || r.Summaries.InFlight != 0 {
+		t.Errorf("notes %q, %d in flight", r.Notes, r.Summaries.InFlight)
+	}
+}
+
+// TestAuditLooksAtTheArchive: an audit that sees no archive fails, unless it is told so. So does one that sees no file
+// of a partition, though the sink had the time to write one.
+func TestAuditLooksAtTheArchive(t *testing.T) {
+	t.Parallel()
+	b := bookkeep(t, auditedLog(t, 10), nil)
+	one, two := audit.Source{Topic: schemas.TopicJobSummary}, audit.Source{Topic: schemas.TopicJobSummary, Partition: 1}
+	half := len(b.topics[one]) / 2
+	for i, e := range b.topics[one][half:] {
+		e.Offset = int64(i)
+		b.topics[two] = append(b.topics[two], e)
+	}
+	b.topics[one] = b.topics[one][:half]
+	cfg, _ := b.onBroker()
+	found := func(want ...string) {
+		t.Helper()
+		r, err := audit.Run(t.Context(), cfg, audit.Options{Partition: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Differences) != len(want) {
+			t.Errorf("differences %v, want %q", r.Differences, want)
+			return
+		}
+		for i, d := range r.Differences {
+			if !strings.Contains(d.String(), want[i]) {
+				t.Errorf("%v: want %q", d, want[i])
+			}
+		}
+	}
+	found("there is none in " + cfg.Sink.Dir + ": mount it there, set sink.dir, or leave it out with --no-archive")
+	expectClean(t, cfg, audit.Options{Partition: -1, NoArchive: true})
+	expectClean(t, cfg, audit.Options{Partition: 1}) // it covers no archive
+
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	files := func(partition int) []string {
+		t.Helper()
+		name := fmt.Sprintf("%s-%d-*", cfg.Prefix+schemas.TopicJobSummary, partition)
+		paths, err := filepath.Glob(filepath.Join(sink.DatePath(cfg.Sink.Dir, "*"), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return paths
+	}
+	kafkatest.Eventually(t, "files of both partitions", func() bool {
+		err := sink.Run(over, cfg, slog.New(slog.DiscardHandler), sink.NewMetrics(prometheus.NewRegistry()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(files(0)) > 0 && len(files(1)) > 0
+	})
+	expectClean(t, cfg, audit.Options{Partition: -1})
+	lost := func(partition, summaries int) string {
+		return fmt.Sprintf("%s-%d at 0: the archive has no file of this partition, and lacks %d summaries",
+			cfg.Prefix+schemas.TopicJobSummary, partition, summaries)
+	}
+	for _, path := range files(1) {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found(lost(1, len(b.topics[two])))
+	for _, path := range files(0) {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found(lost(0, half), lost(1, len(b.topics[two])))
 }

@@ -147,13 +147,15 @@ func (b *bookkept) clone() *bookkept {
 func (b *bookkept) end(merge, collect, ends moment) {
 	for p := range foldCollectors {
 		at := audit.Source{Topic: schemas.TopicCounters, Partition: int32(p)}
-		b.topics[at] = b.topics[at][:collect.read[p]]
+		b.topics[at] = b.topics[at][:ends.read[p]]
 		b.terms.Counters[int32(p)] = audit.Span{
 			Position: collect.read[p], Opening: &schemas.ProgressCounts{}, Closing: collect.counts[p],
+			Later: ends.read[p],
 		}
 	}
 	b.terms.Merges[0] = audit.Span{
 		Position: merge.partials, Opening: &schemas.ProgressCounts{}, Closing: merge.merged,
+		Later: ends.partials,
 	}
 	partials, summaries := audit.Source{Topic: schemas.TopicPartials}, audit.Source{Topic: schemas.TopicJobSummary}
 	b.topics[partials], b.topics[summaries] = b.topics[partials][:ends.partials], b.topics[summaries][:ends.summaries]
@@ -361,4 +363,61 @@ func TestAuditOfAnOutageOfTheBalancer(t *testing.T) {
 			t.Errorf("partition %d: %+v", a.Partition, a.Fates)
 		}
 	}
+}
+
+// standing returns an installation in which a collector has read nothing, while all others closed some intervals. What
+// it would have written is on no topic.
+func standing(t *testing.T, collector int, intervals int64) *bookkept {
+	b := bookkeep(t, auditedLog(t, intervals), nil, collector)
+	first := slices.IndexFunc(b.history, func(m moment) bool { return m.read[collector] > 0 })
+	b.history = b.history[:first]
+	last := b.history[first-1]
+	b.end(last, last, last)
+	return b
+}
+
+// TestAuditOfAStandingCollector: one collector stands still. That excuses no summary and no share of the others, nor
+// one of its own: it has committed nothing.
+func TestAuditOfAStandingCollector(t *testing.T) {
+	t.Parallel()
+	const stands = 1
+	all := standing(t, stands, 20)
+	report, _ := all.audited()
+	for _, d := range report.Differences {
+		t.Error(d)
+	}
+	if s := report.Summaries; s.InFlight != 0 || s.Node == 0 || s.Exact == 0 {
+		t.Errorf("nothing was in flight: %+v", s)
+	}
+	summaries, partials := audit.Source{Topic: schemas.TopicJobSummary}, audit.Source{Topic: schemas.TopicPartials}
+	forge := func(at audit.Source, change func(r schemas.Record)) {
+		t.Helper()
+		b := all.clone()
+		log := b.topics[at]
+		for i := len(log) - 1; i >= 0; i-- {
+			v, err := schemas.Unmarshal(log[i].Value)
+			if _, is := v.(*schemas.Watermark); err != nil || is {
+				continue
+			}
+			change(v)
+			b.topics[at] = append(log, audit.Entry{
+				Offset: int64(len(log)), AppendedMs: log[i].AppendedMs, Value: b.marshal(v),
+			})
+			break
+		}
+		report, _ := b.audited()
+		if report.Found != 1 || report.Differences[0].JobID == nil || *report.Differences[0].JobID != "forged" {
+			t.Errorf("a forged record on %s: %v, %d in flight", at.Topic, report.Differences, report.Summaries.InFlight)
+		}
+	}
+	for _, parts := range []int32{1, 2} {
+		forge(summaries, func(r schemas.Record) {
+			s := r.(*schemas.JobSummary)
+			s.JobID, s.Parts, s.PartsReported = "forged", parts, parts
+		})
+	}
+	forge(partials, func(r schemas.Record) {
+		p := r.(*schemas.JobPartial)
+		p.JobID, p.Collector = "forged", stands
+	})
 }

@@ -154,7 +154,7 @@ func (r *Report) Contiguous(files []File, oldest string) {
 // listArchive lists the files of the archive, if it is seen from here. A sink may link a file into a date that was
 // listed before, and another one into a later date. So a hole must be there three times.
 func (a *auditor) listArchive(ctx context.Context) (map[int32][]File, error) {
-	if a.o.Partition >= 0 {
+	if a.o.Partition >= 0 || a.o.NoArchive {
 		return nil, nil
 	}
 	for tries := 1; ; tries++ {
@@ -176,11 +176,15 @@ func (a *auditor) listArchive(ctx context.Context) (map[int32][]File, error) {
 	}
 }
 
+// oldestDate returns the oldest date of the archive. Dates do not count whose files all came late, behind files of a
+// later date: users may have deleted them before.
 func oldestDate(files map[int32][]File) (oldest string) {
 	for _, of := range files {
-		for i := range of {
-			if oldest == "" || of[i].Date < oldest {
-				oldest = of[i].Date
+		late := false // the file before
+		for i, f := range of {
+			late = f.PreviousDate > f.Date || late && f.PreviousDate == f.Date && of[i-1].Next == f.Start
+			if !late && (oldest == "" || f.Date < oldest) {
+				oldest = f.Date
 			}
 		}
 	}

@@ -28,7 +28,7 @@ type Report struct {
 	Runs        []*AgentRun  `json:"runs"`
 	Summaries   Summaries    `json:"summaries"`
 	Rejects     int64        `json:"rejects"` // rejected records, found on topic rejects
-	Archive     []*Chain     `json:"archive"` // empty: the archive is not seen from here, or was not asked for
+	Archive     []*Chain     `json:"archive"` // empty: the archive was left out, or there is none
 	Notes       []string     `json:"notes"`   // what could not be compared, and why
 	Differences []Difference `json:"differences"`
 	Found       int64        `json:"differences_found"` // Differences has the first 1,000 of these
@@ -108,7 +108,7 @@ type Summaries struct {
 	Estimated  int64 `json:"estimated"`
 	Brackets   int64 `json:"brackets"`  // of estimates, each compared with the true decile
 	Certified  int64 `json:"certified"` // certified summaries of metrics, each compared with the values
-	InFlight   int64 `json:"in_flight"` // committed after the positions were read, or not yet due
+	InFlight   int64 `json:"in_flight"` // committed after the positions were read
 	Shares     int64 `json:"shares"`    // of split jobs, found on topic partials
 
 	unheld int64 // certified summaries that came too late to keep the values for them

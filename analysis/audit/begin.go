@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -37,18 +38,51 @@ func (a *auditor) begin(ctx context.Context) error {
 	return nil
 }
 
-// spans reads the positions of collect or merge, and the fates that were counted. Compaction may move the begin of the
+// spans reads the positions of collect or merge, and the fates that were counted.
+func (a *auditor) spans(ctx context.Context, input, positions string) (map[int32]Span, error) {
+	spans, last, err := a.readSpans(ctx, input, positions, kafka.TopicBounds)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range slices.Sorted(maps.Keys(last)) {
+		a.checkPosition(input, p, last[p], spans)
+	}
+	return spans, nil
+}
+
+// later reads the positions again, behind the ends of all topics: no other commit is in flight.
+func (a *auditor) later(ctx context.Context, input, positions string, spans map[int32]Span) error {
+	settled := func(ctx context.Context, adm *kadm.Client, topic string) (map[int32]kafka.Range, error) {
+		return kafka.SettledBounds(ctx, adm, topic, settleWait)
+	}
+	now, last, err := a.readSpans(ctx, input, positions, settled)
+	for p, s := range spans {
+		s.Later = now[p].Position
+		spans[p] = s
+	}
+	if input == schemas.TopicCounters {
+		a.standing(spans, last)
+	}
+	return err
+}
+
+// boundsOf returns how far the topic of positions is read.
+type boundsOf func(context.Context, *kadm.Client, string) (map[int32]kafka.Range, error)
+
+// readSpans also returns the last Progress of each partition that has one. Compaction may move the begin of the
 // positions' topic while it is read.
-func (a *auditor) spans(ctx context.Context, input, positions string) (spans map[int32]Span, err error) {
+func (a *auditor) readSpans(ctx context.Context, input, positions string, bounds boundsOf,
+) (spans map[int32]Span, last map[int32]*schemas.Progress, err error) {
 	for tries := 1; ; tries++ {
-		spans, err = a.readSpans(ctx, input, positions)
+		spans, last, err = a.trySpans(ctx, input, positions, bounds)
 		if !errors.Is(err, kerr.OffsetOutOfRange) || tries == 5 || !kafka.Pause(ctx, time.Second) {
-			return spans, err
+			return spans, last, err
 		}
 	}
 }
 
-func (a *auditor) readSpans(ctx context.Context, input, positions string) (map[int32]Span, error) {
+func (a *auditor) trySpans(ctx context.Context, input, positions string, boundsOf boundsOf,
+) (map[int32]Span, map[int32]*schemas.Progress, error) {
 	t := a.topics[input]
 	spans := make(map[int32]Span, len(t.Ranges))
 	for p, r := range t.Ranges {
@@ -57,9 +91,9 @@ func (a *auditor) readSpans(ctx context.Context, input, positions string) (map[i
 			spans[p] = Span{From: r.From, Position: r.From, Opening: &schemas.ProgressCounts{}}
 		}
 	}
-	bounds, err := kafka.TopicBounds(ctx, a.adm, a.cfg.Prefix+positions)
+	bounds, err := boundsOf(ctx, a.adm, a.cfg.Prefix+positions)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	last := map[int32]*schemas.Progress{}
 	err = kafka.ReadRanges(ctx, a.cl, a.cfg.Prefix+positions, bounds, func(r *kgo.Record) error {
@@ -77,14 +111,39 @@ func (a *auditor) readSpans(ctx context.Context, input, positions string) (map[i
 		spans[r.Partition] = s
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range slices.Sorted(maps.Keys(last)) {
-		a.checkPosition(input, p, last[p], spans)
-	}
-	return spans, nil
+	return spans, last, err
 }
+
+// standing notes the collectors that stand still or lag: their records behind the position are not audited.
+func (a *auditor) standing(spans map[int32]Span, last map[int32]*schemas.Progress) {
+	closed, newest := map[int32]int64{}, int64(never)
+	for p := range spans {
+		closed[p] = never
+		if l := last[p]; l != nil && l.Closed != nil {
+			closed[p] = *l.Closed
+		}
+		newest = max(newest, closed[p])
+	}
+	patience := max(standingIntervals*a.cfg.Interval, standingTime).Milliseconds()
+	for _, p := range slices.Sorted(maps.Keys(spans)) {
+		upTo := "no interval"
+		switch {
+		case newest == never, closed[p] >= newest-patience:
+			continue
+		case closed[p] != never:
+			upTo = "intervals up to " + Instant(closed[p])
+		}
+		a.notes = append(a.notes, fmt.Sprintf(
+			"collect %d stands still or lags: it has closed %s, another one up to %s; "+
+				"its records from offset %d on are not audited", p, upTo, Instant(newest), spans[p].Position))
+	}
+}
+
+// A collector that is behind the newest one by more than both is reported.
+const (
+	standingIntervals = 3
+	standingTime      = 30 * time.Second
+)
 
 // checkPosition reports a position that is not one of this topic, and what a service had to count as lost.
 func (a *auditor) checkPosition(input string, p int32, last *schemas.Progress, spans map[int32]Span) {

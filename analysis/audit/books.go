@@ -33,6 +33,8 @@ type Span struct {
 	Opening  *schemas.ProgressCounts
 	OpenedAt int64
 	Closing  schemas.ProgressCounts
+	// Later is the position behind the ends of all topics: no other commit is in flight.
+	Later int64
 }
 
 // Source is one partition of a topic.
@@ -97,7 +99,8 @@ func NewBooks(t Terms) *Books {
 		}
 		b.collectors[p] = &collector{
 			Partition: recount.NewPartition(t.Cluster, p, t.Collectors),
-			b:         b, partition: p, account: b.account("collect", p, t.Counters[p]),
+			b:         b, partition: p, position: t.Counters[p].Position, ahead: map[jobInterval]bool{},
+			account: b.account("collect", p, t.Counters[p]),
 		}
 	}
 	for p := range t.Partials {
@@ -105,9 +108,10 @@ func NewBooks(t Terms) *Books {
 			break
 		}
 		b.mergers[p] = &merger{
-			b: b, partition: p, position: t.Merges[p].Position, account: b.account("merge", p, t.Merges[p]),
-			closed: never, dropped: never, watermarks: map[int32]int64{},
-			windows: map[int64]map[schemas.JobKey]*merging{},
+			b: b, partition: p, position: t.Merges[p].Position, later: t.Merges[p].Later,
+			account: b.account("merge", p, t.Merges[p]),
+			closed:  never, dropped: never, watermarks: map[int32]int64{},
+			windows: map[int64]map[schemas.JobKey]*merging{}, ahead: map[jobInterval]bool{},
 		}
 	}
 	for p := range t.Summaries {

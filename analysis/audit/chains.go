@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/kafka"
@@ -17,12 +19,20 @@ import (
 
 // compareArchive compares the files with the topic, one after the other: as far as the topic holds their summaries.
 func (a *auditor) compareArchive(ctx context.Context, files map[int32][]File, r *Report) error {
-	if a.o.Partition >= 0 {
+	switch {
+	case a.o.Partition >= 0:
+		return nil
+	case a.o.NoArchive:
+		r.Notes = append(r.Notes, "the archive is not compared, as was wished")
 		return nil
 	}
-	if len(files) == 0 {
+	if _, err := os.Stat(filepath.Join(a.cfg.Sink.Dir, "summaries")); errors.Is(err, fs.ErrNotExist) {
 		dir, _ := filepath.Abs(a.cfg.Sink.Dir)
-		r.Notes = append(r.Notes, "the archive is not compared: there is none in "+dir)
+		r.differ(Difference{
+			Kind: KindArchive, Topic: a.cfg.Prefix + schemas.TopicJobSummary,
+			Text: "the archive is not compared, since there is none in " + dir +
+				": mount it there, set sink.dir, or leave it out with --no-archive",
+		})
 		return nil
 	}
 	for _, p := range slices.Sorted(maps.Keys(a.topics[schemas.TopicJobSummary].Ranges)) {
@@ -35,6 +45,55 @@ func (a *auditor) compareArchive(ctx context.Context, files map[int32][]File, r 
 	return nil
 }
 
+// compareNone reports the summaries of a partition without files that the archive must have by now. oldest is the
+// oldest date of other partitions: users delete older ones.
+func (a *auditor) compareNone(ctx context.Context, p int32, bounds kafka.Range, oldest string, r *Report) error {
+	name := a.cfg.Prefix + schemas.TopicJobSummary
+	patience := sinkPeriods * a.cfg.FilePeriod()
+	due, err := a.adm.ListOffsetsAfterMilli(ctx, time.Now().Add(-patience).UnixMilli(), name)
+	if err == nil {
+		err = due.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("asking what is old in %s: %w", name, err)
+	}
+	if !a.o.Since.IsZero() {
+		oldest = max(oldest, a.o.Since.UTC().Format(time.DateOnly))
+	}
+	old, _ := due.Lookup(name, p)
+	read := kafka.Range{From: max(a.topics[schemas.TopicJobSummary].Ranges[p].From, bounds.From), To: old.Offset}
+	s := recount.OpenStream(ctx, a.cfg, name, p, read)
+	defer s.Close()
+	first, lacks := int64(0), int64(0)
+	for {
+		e, ok, err := s.Next()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		of := summaryOf(e, a.cfg.Cluster)
+		if of == nil || time.UnixMilli(of.IntervalStart).UTC().Format(time.DateOnly) < oldest {
+			continue
+		}
+		if lacks++; lacks == 1 {
+			first = e.Offset
+		}
+	}
+	if lacks > 0 {
+		r.differ(Difference{
+			Kind: KindArchive, Topic: name, Partition: p, Offset: &first, Text: fmt.Sprintf(
+				"the archive has no file of this partition, and lacks %d summaries that are older than %v",
+				lacks, patience),
+		})
+	}
+	return nil
+}
+
+// sinkPeriods is how many of its periods a sink may take to write a file.
+const sinkPeriods = 3
+
 // compareChain compares the files of one partition with the topic.
 func (a *auditor) compareChain(ctx context.Context, p int32, files []File, oldest string, r *Report) error {
 	name := a.cfg.Prefix + schemas.TopicJobSummary
@@ -45,7 +104,7 @@ func (a *auditor) compareChain(ctx context.Context, p int32, files []File, oldes
 	c := &Chain{Partition: p, Files: int64(len(files)), End: bounds[p].To}
 	r.Archive = append(r.Archive, c)
 	if len(files) == 0 {
-		return nil
+		return a.compareNone(ctx, p, bounds[p], oldest, r)
 	}
 	compacted := map[string]bool{}
 	for i := range files {

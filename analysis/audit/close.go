@@ -32,7 +32,7 @@ func (b *Books) Close() *Report {
 			"%d certified summaries came long after others of their interval: not compared with the values", n))
 	}
 	b.missing()
-	b.extra(closed)
+	b.extra()
 	b.closeRejects()
 	for _, key := range slices.SortedFunc(maps.Keys(b.runs), func(x, y [2]string) int {
 		return cmp.Or(strings.Compare(x[0], y[0]), strings.Compare(x[1], y[1]))
@@ -88,40 +88,35 @@ func (b *Books) missing() {
 	}
 }
 
-// extra reports the summaries and shares that nothing explains. What belongs to intervals that are not closed at the
-// committed positions is in flight.
-func (b *Books) extra(closed int64) {
-	waiting := map[jobInterval]bool{} // for a merge whose position was read before
-	for _, m := range b.mergers {
-		for start, jobs := range m.windows {
-			for job, at := range jobs {
-				if !at.emitted {
-					waiting[jobInterval{job, start}] = true
-				}
-			}
-		}
-	}
-	for key := range b.shares {
-		waiting[key.jobInterval] = true
-	}
+// extra reports the summaries and shares that nothing explains.
+func (b *Books) extra() {
 	for _, w := range slices.SortedFunc(maps.Keys(b.actual), byInterval) {
-		if w.start > closed || waiting[w] || b.actual[w].Parts != 1 && b.behind(w) {
+		if b.inFlight(w, b.actual[w].JobSummary) {
 			b.report.Summaries.InFlight++
 			continue
 		}
 		b.differ(b.actual[w], "no Tick lists it, or it is a second summary of this interval")
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(b.shares), byShare) {
-		if key.start <= b.collectors[key.collector].Closed() {
+		if !b.collectors[key.collector].ahead[key.jobInterval] {
 			b.report.differ(b.shareDifference(key, b.shares[key], "no Tick lists it"))
 		}
 	}
 }
 
-// behind reports whether a partition of partials is not folded up to an interval, so that its summary may be in flight.
-func (b *Books) behind(w jobInterval) bool {
-	for _, m := range b.mergers {
-		if w.start > max(m.closed, m.dropped) {
+// inFlight reports whether a summary may have been committed between the positions and the ends of the topics. A
+// partition that stood still has committed nothing.
+func (b *Books) inFlight(w jobInterval, s *schemas.JobSummary) bool {
+	if s.Parts != 1 || w.job.JobID == schemas.JobSystem {
+		for _, m := range b.mergers {
+			if m.emitting(w) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, c := range b.collectors {
+		if c.ahead[w] {
 			return true
 		}
 	}

@@ -11,11 +11,31 @@ type collector struct {
 	b         *Books
 	account   *Account
 	partition int32
-	machine   *share // the partition's share of _system, until its interval ends
+	position  int64                // what lies behind it is not folded by collect, and may be read
+	ahead     map[jobInterval]bool // that Ticks behind position list: their summaries and shares may be in flight
+	machine   *share               // the partition's share of _system, until its interval ends
+}
+
+// look notes what a Tick behind the position lists.
+func (c *collector) look(e Entry) {
+	v, err := schemas.Unmarshal(e.Value)
+	tick, ok := v.(*schemas.Tick)
+	if err != nil || !ok {
+		return
+	}
+	c.ahead[jobInterval{schemas.JobKey{JobID: schemas.JobSystem}, tick.IntervalStart}] = true
+	for i := range tick.Jobs {
+		j := &tick.Jobs[i]
+		c.ahead[jobInterval{schemas.JobKey{JobID: j.JobID, Restart: j.Restart}, tick.IntervalStart}] = true
+	}
 }
 
 // apply folds the next entry of the partition.
 func (c *collector) apply(e Entry) {
+	if e.Offset >= c.position {
+		c.look(e)
+		return
+	}
 	fx := c.Apply(e)
 	fates := &c.account.Fates
 	if fx.Gap != nil {

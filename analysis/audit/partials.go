@@ -16,10 +16,12 @@ type merger struct {
 	account   *Account
 	partition int32
 	position  int64 // what lies behind it is not folded by merge, and may be read
+	later     int64 // the position behind the ends of all topics
 
 	closed, closedMs, dropped int64
 	watermarks                map[int32]int64
 	windows                   map[int64]map[schemas.JobKey]*merging
+	ahead                     map[jobInterval]bool // that have shares between position and later
 	ended                     bool
 }
 
@@ -52,6 +54,8 @@ func (m *merger) apply(e Entry) {
 			if folded {
 				m.account.Records++
 				m.add(v)
+			} else if e.Offset < m.later {
+				m.ahead[jobInterval{schemas.JobKey{JobID: v.JobID, Restart: v.Restart}, v.IntervalStart}] = true
 			}
 			return
 		}
@@ -81,6 +85,12 @@ func (m *merger) usable(e Entry, p *schemas.JobPartial) bool {
 		}
 	}
 	return true
+}
+
+// emitting reports whether merge may have emitted a summary between position and later.
+func (m *merger) emitting(w jobInterval) bool {
+	at := m.windows[w.start][w.job]
+	return m.position < m.later && (m.ahead[w] || at != nil && !at.emitted)
 }
 
 func (m *merger) add(p *schemas.JobPartial) {

@@ -19,6 +19,7 @@ import (
 type Options struct {
 	Since     time.Time // audit intervals that begin then or later; zero: all that the topics hold
 	Partition int32     // audit this partition of counters alone; -1: all
+	NoArchive bool      // leave the archive out
 	// Progress is called every five seconds: how many offsets of all were read, and the interval. It may be nil.
 	Progress func(read, all, interval int64)
 }
@@ -29,8 +30,8 @@ var ErrNoPartition = errors.New("topic counters has no such partition")
 // Run audits an installation.
 //
 // The order of the reads makes it right while the services run. The positions of merge are read first, those of collect
-// next, and the ends of the topics last, open transactions included. So whatever a position promises lies before the
-// end that is read to.
+// next, and then the ends of the topics, open transactions included. So whatever a position promises lies before the
+// end that is read to. The positions are read a last time behind that: only what lies between may be in flight.
 func Run(ctx context.Context, cfg config.Config, o Options) (*Report, error) {
 	cl, err := analysis.Connect(ctx, cfg, kafka.ReaderOpts()...)
 	if err != nil {
@@ -98,8 +99,14 @@ func (a *auditor) run(ctx context.Context) (*Report, error) {
 			a.topics[name].Ranges[p] = kafka.Range{From: r.From, To: ends[p].To}
 		}
 	}
+	if err := a.later(ctx, schemas.TopicPartials, schemas.TopicMergeProgress, merges); err != nil {
+		return nil, err
+	}
+	if err := a.later(ctx, schemas.TopicCounters, schemas.TopicProgress, counters); err != nil {
+		return nil, err
+	}
 	for p, s := range counters {
-		a.topics[schemas.TopicCounters].Ranges[p] = kafka.Range{From: s.From, To: s.Position}
+		a.topics[schemas.TopicCounters].Ranges[p] = kafka.Range{From: s.From, To: max(s.Position, s.Later)}
 	}
 	books := NewBooks(Terms{
 		Cluster: a.cfg.Cluster, Prefix: a.cfg.Prefix, Sketch: a.cfg.Collect.Sketch,
