@@ -508,8 +508,8 @@ func TestJobThatRunsAgain(t *testing.T) {
 	}
 }
 
-// TestNamesakeBeginsAnew: a job gets the id of one that ended, or of which find has not read the end. It has the rules to
-// itself, and findings of the job before are final. What comes late of that one is late, also for a successor.
+// TestNamesakeBeginsAnew: a job gets the id of one that ended, or of which find has not read the end. It has the rules
+// to itself, and findings of the job before are final. What comes late of that one is late, also for a successor.
 func TestNamesakeBeginsAnew(t *testing.T) {
 	key := schemas.JobKey{JobID: "1"}
 	for name, ended := range map[string]bool{"it ended": true, "its end was not read": false} {

@@ -21,6 +21,26 @@ type chosen struct {
 	keys  []schemas.JobKey // sorted
 	asked schemas.JobKey   // the last one, and the answer: the rows of a job come together
 	is    bool
+	// cuts are times at which a job's id passed to a namesake, in order. An hour with one inside is cut.
+	cuts map[schemas.JobKey][]int64
+}
+
+// cut reports whether the hour of a time is cut, and since when the job has the id that has it then.
+func (c *chosen) cut(jobID string, restart int32, ms int64) (since int64, is bool) {
+	if c == nil || len(c.cuts) == 0 {
+		return 0, false
+	}
+	since = hourOf(ms)
+	end := since + hourMs
+	for _, at := range c.cuts[schemas.JobKey{JobID: jobID, Restart: restart}] {
+		if hourOf(ms) < at && at < end {
+			is = true
+			if at <= ms {
+				since = at
+			}
+		}
+	}
+	return since, is
 }
 
 func (c *chosen) has(jobID string, restart int32) bool {

@@ -12,17 +12,21 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// fold folds the rows of the chosen jobs in small files of a partition, and writes their rollups.
-func (in *Inputs) fold(ctx context.Context, s *Scratch, files []sink.File, path string) error {
+// fold folds the rows of the chosen jobs in files of a partition, and writes their rollups. The hours are those that are
+// cut, or the others. Once they are compacted, nothing has the certified summaries of a part of an hour. So those of a
+// cut hour are not read, and its rollups are the same before and after.
+func (in *Inputs) fold(
+	ctx context.Context, s *Scratch, files []sink.File, of *chosen, cut bool, path string,
+) error {
 	w, err := newRollupWriter(path)
 	if err != nil {
 		return fmt.Errorf("making rollups: %w", err)
 	}
-	f := &smallFolder{in: in, scratch: s, of: &chosen{keys: in.Jobs}, folder: folder{out: w.add}}
+	f := &smallFolder{in: in, scratch: s, of: of, cut: cut, folder: folder{out: w.add, of: of}}
 	f.merger = merger{known: newTexts(), fresh: map[string]bool{}}
 	var paths []string
 	for _, file := range files {
-		paths, f.merger.fresh[file.Path] = append(paths, file.Path), true
+		paths, f.merger.fresh[file.Path] = append(paths, file.Path), !cut
 	}
 	err = f.run(ctx, paths)
 	closed := w.close(rollupsFooter{}, func() error { return nil })
@@ -38,8 +42,18 @@ type smallFolder struct {
 	in      *Inputs
 	scratch *Scratch
 	of      *chosen
+	cut     bool // rows of hours that are cut are folded; otherwise those of the others
 	folder  folder
 	rows    int64
+}
+
+// wants reports whether a row is folded.
+func (f *smallFolder) wants(r *row) bool {
+	if !f.of.has(r.JobID, r.Restart) {
+		return false
+	}
+	_, cut := f.of.cut(r.JobID, r.Restart, r.IntervalStart)
+	return cut == f.cut
 }
 
 // run merges files in groups, level by level, and folds the rows at the last level.
@@ -91,7 +105,7 @@ func (f *smallFolder) group(ctx context.Context, paths []string, all int) (taken
 // write folds the rows of chosen jobs.
 func (f *smallFolder) write(rows []row) (int, error) {
 	for i := range rows {
-		if !f.of.has(rows[i].JobID, rows[i].Restart) {
+		if !f.wants(&rows[i]) {
 			continue
 		}
 		if err := f.folder.add(&rows[i]); err != nil {
@@ -113,7 +127,7 @@ func (f *smallFolder) level(path string) (write func([]row) (int, error), done f
 	w := &runWriter{out: bufio.NewWriterSize(file, 256<<10), known: f.merger.known}
 	write = func(rows []row) (int, error) {
 		for i := range rows {
-			if !f.of.has(rows[i].JobID, rows[i].Restart) {
+			if !f.wants(&rows[i]) {
 				continue
 			}
 			if _, err := w.Write(rows[i : i+1]); err != nil {

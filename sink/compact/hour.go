@@ -50,10 +50,12 @@ func newHour(key Rollup) *hour {
 	return &hour{Rollup: key, low: map[string]int64{}, high: map[string]int64{}, room: new(quantile.Joiner)}
 }
 
+// hourOf returns where the hour of a time begins.
+func hourOf(ms int64) int64 { return ms - (ms%hourMs+hourMs)%hourMs }
+
 // keyOf returns a rollup with nothing but the key of a row.
 func keyOf(r *row) Rollup {
-	key := Rollup{Cluster: r.Cluster, JobID: r.JobID, Restart: r.Restart, Hour: r.IntervalStart}
-	key.Hour -= (r.IntervalStart%hourMs + hourMs) % hourMs
+	key := Rollup{Cluster: r.Cluster, JobID: r.JobID, Restart: r.Restart, Hour: hourOf(r.IntervalStart)}
 	for _, text := range [][2]**string{{&key.Metric, &r.Metric}, {&key.Unit, &r.Unit}, {&key.Scope, &r.Scope}} {
 		*text[0] = copied(*text[1])
 	}
@@ -248,10 +250,14 @@ type folder struct {
 	open []*hour // of one job, restart, metric and hour: one for each unit and scope
 	out  func(*Rollup) error
 	room quantile.Joiner
+	of   *chosen // whose cut hours begin where the id passed on; nil: no hour is cut
 }
 
 func (f *folder) add(r *row) error {
 	key := keyOf(r)
+	if since, is := f.of.cut(r.JobID, r.Restart, r.IntervalStart); is {
+		key.Hour = since
+	}
 	if len(f.open) > 0 {
 		o := &f.open[0].Rollup
 		if o.Hour != key.Hour || o.JobID != key.JobID || o.Restart != key.Restart ||

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
@@ -21,16 +22,20 @@ type Inputs struct {
 	Lineage string
 	// Jobs are those whose hours are read, sorted.
 	Jobs []schemas.JobKey
+	// Cuts are the times at which an id of these passed to a namesake, in order. An hour with such a time inside comes
+	// in pieces, without deciles. A piece behind that time has it as its Hour.
+	Cuts map[schemas.JobKey][]int64
 
 	rollups string // empty if there are none
 	rolled  string // their lineage
 	small   map[int32][]sink.File
+	all     map[int32][]sink.File // small or not
 	next    map[int32]int64
 }
 
 // InputsOf returns what the hours of a date are read from, given its files. The caller holds the lock.
 func InputsOf(dir, topic, date string, files []sink.File) (Inputs, error) {
-	in := Inputs{Date: date, small: map[int32][]sink.File{}, next: map[int32]int64{}}
+	in := Inputs{Date: date, small: map[int32][]sink.File{}, all: map[int32][]sink.File{}, next: map[int32]int64{}}
 	for _, f := range files {
 		if f.Fault != nil {
 			return in, f.Fault
@@ -58,13 +63,16 @@ func InputsOf(dir, topic, date string, files []sink.File) (Inputs, error) {
 	var names []string
 	for _, f := range files {
 		in.next[f.Partition] = max(in.next[f.Partition], f.Footer.Next)
+		in.all[f.Partition] = append(in.all[f.Partition], f)
 		if !f.Compacted && !has[f.Name] {
 			in.small[f.Partition] = append(in.small[f.Partition], f)
 			names = append(names, f.Name)
 		}
 	}
-	for _, of := range in.small {
-		slices.SortFunc(of, func(a, b sink.File) int { return cmp.Compare(a.Start, b.Start) })
+	for _, by := range []map[int32][]sink.File{in.small, in.all} {
+		for _, of := range by {
+			slices.SortFunc(of, func(a, b sink.File) int { return cmp.Compare(a.Start, b.Start) })
+		}
 	}
 	if slices.Sort(names); len(names) > 0 {
 		in.Lineage = lineageOf(in.Lineage, names)
@@ -119,12 +127,26 @@ func (s *Scratch) remove() {
 // open returns the hours of a date, in order. Small files are folded by the code of a compaction, partition by
 // partition, so that a compaction changes no bit.
 func (in *Inputs) open(ctx context.Context, s *Scratch) (from []*rollupReader, err error) {
-	of := &chosen{keys: in.Jobs}
+	of := &chosen{keys: in.Jobs, cuts: in.cuts()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, closeReaders(from))
 		}
 	}()
+	folded := func(files map[int32][]sink.File, of *chosen, cut bool) error {
+		for _, p := range slices.Sorted(maps.Keys(files)) {
+			path := s.path()
+			if err := in.fold(ctx, s, files[p], of, cut, path); err != nil {
+				return err
+			}
+			r, err := newRollupReader(path, nil)
+			if err != nil {
+				return err
+			}
+			from = append(from, r)
+		}
+		return nil
+	}
 	if in.rollups != "" {
 		r, err := newRollupReader(in.rollups, of)
 		if err != nil {
@@ -132,18 +154,25 @@ func (in *Inputs) open(ctx context.Context, s *Scratch) (from []*rollupReader, e
 		}
 		from = append(from, r)
 	}
-	for _, p := range slices.Sorted(maps.Keys(in.small)) {
-		path := s.path()
-		if err := in.fold(ctx, s, in.small[p], path); err != nil {
-			return from, err
-		}
-		r, err := newRollupReader(path, nil)
-		if err != nil {
-			return from, err
-		}
-		from = append(from, r)
+	if err := folded(in.small, of, false); err != nil || len(of.cuts) == 0 {
+		return from, err
 	}
-	return from, nil
+	some := &chosen{keys: slices.SortedFunc(maps.Keys(of.cuts), CompareJobs), cuts: of.cuts}
+	return from, folded(in.all, some, true)
+}
+
+// cuts returns the cuts inside hours of the date. A date without files has its rollups alone, which stay whole.
+func (in *Inputs) cuts() map[schemas.JobKey][]int64 {
+	cuts := map[schemas.JobKey][]int64{}
+	for _, k := range in.Jobs {
+		for _, at := range in.Cuts[k] {
+			date := time.UnixMilli(at).UTC().Format(time.DateOnly)
+			if len(in.all) > 0 && at != hourOf(at) && date == in.Date {
+				cuts[k] = append(cuts[k], at)
+			}
+		}
+	}
+	return cuts
 }
 
 func closeReaders(from []*rollupReader) error {

@@ -124,7 +124,10 @@ func (f *rollupFile) next() (batch []Rollup, err error) {
 		}
 		f.left -= int64(n)
 		for i := range all[:n] {
-			if f.of.has(all[i].JobID, all[i].Restart) {
+			if !f.of.has(all[i].JobID, all[i].Restart) {
+				continue
+			}
+			if _, cut := f.of.cut(all[i].JobID, all[i].Restart, all[i].Hour); !cut {
 				batch = append(batch, all[i])
 			}
 		}

@@ -14,11 +14,13 @@ type jobRow struct {
 	JobID   string `parquet:"job_id,dict"`
 	Restart int32  `parquet:"restart"`
 	Start   int64  `parquet:"start,timestamp(millisecond)"`
+	End     int64  `parquet:"end,timestamp(millisecond)"`
 	Final   bool   `parquet:"final"`
 }
 
 // unchanged returns the jobs whose totals can be copied from the file that is there. They were final, and they began on
-// the same date. No file that came since has rows of them. On a date that goes on, these are nearly all jobs.
+// the same date. No file that came since has rows of them, and they have no namesakes. On a date that goes on, these
+// are nearly all jobs.
 func (m *maker) unchanged(there *recipe, p plan, path string) (map[schemas.JobKey]bool, error) {
 	if there == nil || there.topic != p.recipe.topic {
 		return nil, nil
@@ -40,12 +42,13 @@ func (m *maker) unchanged(there *recipe, p plan, path string) (map[schemas.JobKe
 			}
 		}
 	}
-	began, interim := map[schemas.JobKey]int64{}, map[schemas.JobKey]bool{}
+	began, ended, interim := map[schemas.JobKey]int64{}, map[schemas.JobKey]int64{}, map[schemas.JobKey]bool{}
 	err := read(path, nil, func(r *jobRow) error {
 		k := schemas.JobKey{JobID: r.JobID, Restart: r.Restart}
 		if at, is := began[k]; !is || r.Start < at {
 			began[k] = r.Start
 		}
+		ended[k] = max(ended[k], r.End)
 		interim[k] = interim[k] || !r.Final
 		return nil
 	})
@@ -55,7 +58,8 @@ func (m *maker) unchanged(there *recipe, p plan, path string) (map[schemas.JobKe
 	same := map[schemas.JobKey]bool{}
 	for _, j := range p.jobs {
 		at, is := began[j.JobKey]
-		if is && j.final && !interim[j.JobKey] && !changed[j.JobKey] && dateOf(at) == dateOf(*j.StartMs) {
+		if is && j.final && !interim[j.JobKey] && !changed[j.JobKey] && dateOf(at) == dateOf(*j.StartMs) &&
+			j.from <= at && ended[j.JobKey] <= j.to && len(m.namesakes[j.JobKey]) == 0 {
 			same[j.JobKey] = true
 		}
 	}

@@ -177,17 +177,19 @@ func made(path string) (r *recipe, rows int64, err error) {
 	return &found, rows, nil
 }
 
-// finals returns the jobs with final totals in a file.
-func finals(path string) (map[schemas.JobKey]bool, error) {
-	was := map[schemas.JobKey]bool{}
+// finals returns the jobs with final totals in a file, and when these begin.
+func finals(path string) (map[schemas.JobKey][]int64, error) {
+	was := map[schemas.JobKey][]int64{}
 	err := read(path, nil, func(t *struct {
 		JobID   string `parquet:"job_id,dict"`
 		Restart int32  `parquet:"restart"`
+		Start   int64  `parquet:"start,timestamp(millisecond)"`
 		Final   bool   `parquet:"final"`
 	},
 	) error {
-		if t.Final {
-			was[schemas.JobKey{JobID: t.JobID, Restart: t.Restart}] = true
+		k := schemas.JobKey{JobID: t.JobID, Restart: t.Restart}
+		if t.Final && !slices.Contains(was[k], t.Start) {
+			was[k] = append(was[k], t.Start)
 		}
 		return nil
 	})

@@ -15,16 +15,17 @@ import (
 type Frontier struct {
 	// ThroughMs is a time: all intervals that end by then are closed by all collectors and by merge.
 	ThroughMs int64
-	// Waiting are jobs with summaries that the archive does not have yet.
-	Waiting map[schemas.JobKey]bool
+	// Waiting are jobs with summaries that the archive does not have yet, and the first interval of these.
+	Waiting map[schemas.JobKey]int64
 	// Reason is why ThroughMs is not later, for a person.
 	Reason string
 }
 
 // Final reports whether no further summary of a job is to come: it ended, everything closed its end, and its summaries
-// are archived.
-func (f Frontier) Final(j jobs.Life) bool {
-	return j.EndMs <= f.ThroughMs && !f.Waiting[j.JobKey]
+// are archived. Those from toMs on are of a namesake.
+func (f Frontier) Final(j jobs.Life, toMs int64) bool {
+	first, waits := f.Waiting[j.JobKey]
+	return j.EndMs <= f.ThroughMs && (!waits || first >= toMs)
 }
 
 // nothing closes no interval at all.

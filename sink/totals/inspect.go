@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"os"
 	"reflect"
 	"slices"
 
-	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/compact"
 	"github.com/weirhpc/weir/sink/jobs"
@@ -60,6 +58,9 @@ func Verify(ctx context.Context, dir, topic string, dates []string, report func(
 	if err := sink.Reading(ctx, dir, m.survey); err != nil {
 		return err
 	}
+	if m.namesakes, err = namesakesIn(dir); err != nil {
+		return err
+	}
 	wrong := false
 	for _, date := range all {
 		if len(dates) > 0 && !slices.Contains(dates, date) {
@@ -97,14 +98,10 @@ func (m *maker) verify(ctx context.Context, v *Verified, scratch string) error {
 	if err != nil {
 		return err
 	}
-	f := Frontier{ThroughMs: math.MaxInt64, Waiting: map[schemas.JobKey]bool{}}
-	for _, text := range there.waiting {
-		if k, is := parseKey(text); is {
-			f.Waiting[k] = true
-		}
-	}
 	var p plan
-	p.jobs, p.waiting = pick(ended, f, nil, there.interim)
+	p.jobs, p.waiting = pick(ended, m.namesakes, func(j *picked) bool {
+		return !slices.Contains(there.waiting, j.name())
+	}, there.interim)
 	if err := m.find(&p); err != nil {
 		return err
 	}
@@ -113,9 +110,8 @@ func (m *maker) verify(ctx context.Context, v *Verified, scratch string) error {
 	}
 	next, stop := iter.Pull2(rowsOf(path))
 	defer stop()
-	final := finalOf(p)
 	compared := int64(0)
-	out := folder{final: func(k schemas.JobKey) bool { return final[k] }, out: func(want *Total) error {
+	out := folder{whose: p.whose, out: func(want *Total) error {
 		compared++
 		got, err, more := next()
 		switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -89,7 +90,7 @@ func (k *asker) stage(ctx context.Context, name, input, progress string) (s stag
 }
 
 // waiting returns the jobs with summaries that the archive lacks. If it cannot be known, nothing is final.
-func (k *asker) waiting(ctx context.Context, a Archived, f *Frontier) (map[schemas.JobKey]bool, error) {
+func (k *asker) waiting(ctx context.Context, a Archived, f *Frontier) (map[schemas.JobKey]int64, error) {
 	topic := k.cfg.Prefix + schemas.TopicJobSummary
 	_, id, err := k.topic(ctx, schemas.TopicJobSummary)
 	if err != nil {
@@ -121,10 +122,18 @@ func (k *asker) waiting(ctx context.Context, a Archived, f *Frontier) (map[schem
 		stop(fmt.Sprintf("the archive is %d offsets behind job-summary: does a sink run?", records))
 		return nil, nil
 	}
-	jobs := map[schemas.JobKey]bool{}
+	jobs := map[schemas.JobKey]int64{}
 	err = kafka.ReadRanges(ctx, k.cl, topic, lacks, func(r *kgo.Record) error {
 		if key, is := parseKey(string(r.Key)); is {
-			jobs[key] = true
+			at := int64(math.MinInt64) // of what cannot be decoded
+			if v, err := schemas.Unmarshal(r.Value); err == nil {
+				if s, is := v.(*schemas.JobSummary); is {
+					at = s.IntervalStart
+				}
+			}
+			if first, has := jobs[key]; !has || at < first {
+				jobs[key] = at
+			}
 		}
 		return nil
 	})

@@ -1,6 +1,7 @@
 package totals
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -13,31 +14,44 @@ import (
 	"github.com/weirhpc/weir/sink/jobs"
 )
 
-// picked is a job that gets totals.
+// picked is a life of a job that gets totals.
 type picked struct {
 	jobs.Life
+	span
+	cuts  []int64 // where a namesake bounds the span
 	final bool
 }
 
-// pick returns the jobs of a date that get totals, sorted, and those that wait: they ended, and are not final. What was
-// final once stays so. With interim those that wait get totals too. Jobs that never started get none.
-func pick(ended []jobs.Life, f Frontier, was map[schemas.JobKey]bool, interim bool,
-) (all []picked, waiting []schemas.JobKey) {
+// name is how a footer names a life that waits.
+func (p *picked) name() string {
+	if len(p.cuts) == 0 {
+		return p.String()
+	}
+	return fmt.Sprintf("%s@%d", p, *p.StartMs)
+}
+
+// pick returns the lives of a date that get totals, sorted, and those that wait: they ended, and are not final. With
+// interim those that wait get totals too. Jobs that never started get none.
+func pick(ended []jobs.Life, n namesakes, final func(*picked) bool, interim bool) (all, waiting []picked) {
 	for _, j := range ended {
 		if j.StartMs == nil || j.JobID == schemas.JobRest || j.JobID == schemas.JobSystem {
 			continue
 		}
-		final := f.Final(j) || was[j.JobKey]
-		if !final {
-			waiting = append(waiting, j.JobKey)
+		p := picked{Life: j}
+		p.span, p.cuts = n.span(j)
+		p.final = final(&p)
+		if !p.final {
+			waiting = append(waiting, p)
 		}
-		if final || interim {
-			all = append(all, picked{j, final})
+		if p.final || interim {
+			all = append(all, p)
 		}
 	}
-	slices.SortFunc(waiting, compact.CompareJobs)
-	slices.SortFunc(all, func(a, b picked) int { return compact.CompareJobs(a.JobKey, b.JobKey) })
-	return slices.CompactFunc(all, func(a, b picked) bool { return a.JobKey == b.JobKey }), waiting
+	inOrder := func(a, b picked) int { return cmp.Or(compact.CompareJobs(a.JobKey, b.JobKey), byStart(a.Life, b.Life)) }
+	same := func(a, b picked) bool { return a.JobKey == b.JobKey && *a.StartMs == *b.StartMs }
+	slices.SortFunc(waiting, inOrder)
+	slices.SortFunc(all, inOrder)
+	return slices.CompactFunc(all, same), slices.CompactFunc(waiting, same)
 }
 
 func dateOf(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.DateOnly) }
@@ -56,7 +70,9 @@ func touched(all []picked, known []string) (dates []string, of map[string][]sche
 			if of[known[at]] == nil {
 				dates = append(dates, known[at])
 			}
-			of[known[at]] = append(of[known[at]], j.JobKey)
+			if keys := of[known[at]]; len(keys) == 0 || keys[len(keys)-1] != j.JobKey {
+				of[known[at]] = append(keys, j.JobKey)
+			}
 		}
 	}
 	slices.Sort(dates)
@@ -79,6 +95,9 @@ func recipeOf(topic string, all []picked, dates []compact.Inputs) recipe {
 	h := sha256.New()
 	for _, j := range all {
 		fmt.Fprintf(h, "%q %d %d %d %v\n", j.JobID, j.Restart, *j.StartMs, j.EndMs, j.final)
+		if len(j.cuts) > 0 {
+			fmt.Fprintf(h, "cut %d %d\n", j.from, j.to)
+		}
 	}
 	r := recipe{topic: topic, jobs: hex.EncodeToString(h.Sum(nil)[:16]), next: map[string]map[int32]int64{}}
 	for i := range dates {

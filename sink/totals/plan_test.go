@@ -23,12 +23,12 @@ func TestPick(t *testing.T) {
 		jobOf("a", 0, 10), jobOf("b", 0, 20), jobOf("c", 0, 10), jobOf("d", 0, 30), jobOf(schemas.JobRest, 0, 5),
 		jobOf(schemas.JobSystem, 0, 5), jobOf("a", 0, 10), lifeOf(schemas.JobKey{JobID: "never"}, nil, 5),
 	}
-	f := Frontier{ThroughMs: 19, Waiting: map[schemas.JobKey]bool{{JobID: "c"}: true}}
-	was := map[schemas.JobKey]bool{{JobID: "d"}: true}
+	f := Frontier{ThroughMs: 19, Waiting: map[schemas.JobKey]int64{{JobID: "c"}: 0}}
+	final := func(j *picked) bool { return f.Final(j.Life, j.to) || j.JobID == "d" }
 	for range 20 {
 		rand.Shuffle(len(lives), func(i, k int) { lives[i], lives[k] = lives[k], lives[i] })
 		for interim, want := range map[bool]string{false: "a+ d+ ", true: "a+ b- c- d+ "} {
-			all, waiting := pick(lives, f, was, interim)
+			all, waiting := pick(lives, nil, final, interim)
 			got := ""
 			for _, j := range all {
 				got += j.JobID + map[bool]string{true: "+ ", false: "- "}[j.final]
@@ -66,7 +66,7 @@ func TestTouched(t *testing.T) {
 }
 
 func TestRecipe(t *testing.T) {
-	lives := []picked{{jobOf("a", 0, 10), true}}
+	lives := []picked{{Life: jobOf("a", 0, 10), final: true}}
 	inputs := []compact.Inputs{{Date: "2026-01-05", Lineage: "x"}, {Date: "2026-01-06"}}
 	r := recipeOf("t", lives, inputs)
 	kv := map[string]string{}
@@ -87,12 +87,13 @@ func TestRecipe(t *testing.T) {
 		kv[key] = kept
 	}
 	for name, other := range map[string]recipe{
-		"topic":   recipeOf("u", lives, inputs),
-		"end":     recipeOf("t", []picked{{jobOf("a", 0, 11), true}}, inputs),
-		"start":   recipeOf("t", []picked{{jobOf("a", 1, 10), true}}, inputs),
-		"interim": recipeOf("t", []picked{{jobOf("a", 0, 10), false}}, inputs),
-		"rows":    recipeOf("t", lives, []compact.Inputs{{Date: "2026-01-05", Lineage: "y"}}),
-		"a date":  recipeOf("t", lives, []compact.Inputs{{Date: "2026-01-04", Lineage: "x"}}),
+		"topic":      recipeOf("u", lives, inputs),
+		"end":        recipeOf("t", []picked{{Life: jobOf("a", 0, 11), final: true}}, inputs),
+		"start":      recipeOf("t", []picked{{Life: jobOf("a", 1, 10), final: true}}, inputs),
+		"a namesake": recipeOf("t", []picked{{Life: jobOf("a", 0, 10), final: true, cuts: []int64{5}}}, inputs),
+		"interim":    recipeOf("t", []picked{{Life: jobOf("a", 0, 10), final: false}}, inputs),
+		"rows":       recipeOf("t", lives, []compact.Inputs{{Date: "2026-01-05", Lineage: "y"}}),
+		"a date":     recipeOf("t", lives, []compact.Inputs{{Date: "2026-01-04", Lineage: "x"}}),
 	} {
 		if other.same(r) {
 			t.Errorf("%s does not change the recipe", name)

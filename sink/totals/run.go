@@ -12,7 +12,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/compact"
 	"github.com/weirhpc/weir/sink/jobs"
@@ -78,6 +77,8 @@ type maker struct {
 	known    []string               // dates with files or rollups
 	holes    map[string]error
 	inputs   map[string]lookedUp
+
+	namesakes namesakes
 }
 
 type lookedUp struct {
@@ -122,6 +123,9 @@ func (m *maker) run(ctx context.Context) error {
 	}
 	all, err := jobs.Dates(dir)
 	if err != nil {
+		return err
+	}
+	if m.namesakes, err = namesakesIn(dir); err != nil {
 		return err
 	}
 	for _, date := range m.Dates {
@@ -214,7 +218,7 @@ func (m *maker) read(ctx context.Context, date string, report *Date) error {
 
 // make writes the totals of a date into the stage.
 func (m *maker) make(ctx context.Context, date string, p plan, report *Date) error {
-	final, staged := finalOf(p), m.staged(date)
+	staged := m.staged(date)
 	err := m.disk.make(staged, func(out io.Writer) error {
 		w := newWriter(out)
 		c, err := newCopier(Path(m.dir, date), p.same, w.add)
@@ -222,9 +226,7 @@ func (m *maker) make(ctx context.Context, date string, p plan, report *Date) err
 			return err
 		}
 		defer c.stop()
-		f := folder{final: func(k schemas.JobKey) bool { return final[k] }, out: func(t *Total) error {
-			return cmp.Or(c.before(t), w.add(t))
-		}}
+		f := folder{whose: p.whose, out: func(t *Total) error { return cmp.Or(c.before(t), w.add(t)) }}
 		s := &compact.Scratch{Prefix: staged + ".run-", Progress: m.Progress}
 		err = compact.EachHour(ctx, without(p.inputs, p.same), s, f.add)
 		if err := cmp.Or(err, f.flush(), c.before(nil), w.end(p.recipe)); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,11 +42,21 @@ func Running(ctx context.Context, o Options, out func(*Total) error) (untilMs in
 			return err
 		}
 		untilMs = until
-		inputs, err := m.since(all)
+		from, err := m.lastEnds(all)
 		if err != nil {
 			return err
 		}
-		f := folder{final: func(schemas.JobKey) bool { return false }, out: out}
+		inputs, err := m.since(all, from)
+		if err != nil {
+			return err
+		}
+		p := &picked{}
+		f := folder{whose: func(k schemas.JobKey, ms int64) *picked {
+			if at, is := from[k]; is && ms < at {
+				return nil
+			}
+			return p
+		}, out: out}
 		s := &compact.Scratch{Prefix: scratch + "/run-", Progress: o.Progress}
 		if err := compact.EachHour(ctx, inputs, s, f.add); err != nil {
 			return err
@@ -76,8 +87,8 @@ func (m *maker) running() (all []schemas.JobKey, untilMs int64, err error) {
 			}
 			err := read(f.Path, nil, func(r *recentRow) error {
 				k := schemas.JobKey{JobID: r.JobID, Restart: r.Restart}
-				if r.IntervalStart >= since && !ended[k] {
-					ended[k] = true // it is listed once
+				if end, over := ended[k]; r.IntervalStart >= since && (!over || r.IntervalStart >= end) {
+					ended[k] = math.MaxInt64 // it is listed once
 					all = append(all, k)
 				}
 				untilMs = max(untilMs, r.IntervalStart+r.IntervalMs)
@@ -100,9 +111,12 @@ type recentRow struct {
 	IntervalMs    int64  `parquet:"interval_ms"`
 }
 
-// endedSince returns the jobs that ended on the date of a time or later, and the pseudo-jobs.
-func (m *maker) endedSince(ms int64) (map[schemas.JobKey]bool, error) {
-	ended := map[schemas.JobKey]bool{{JobID: schemas.JobRest}: true, {JobID: schemas.JobSystem}: true}
+// endedSince returns the jobs that ended on the date of a time or later, and the pseudo-jobs. Each comes with the time
+// from which on its intervals are of a namesake.
+func (m *maker) endedSince(ms int64) (map[schemas.JobKey]int64, error) {
+	ended := map[schemas.JobKey]int64{
+		{JobID: schemas.JobRest}: math.MaxInt64, {JobID: schemas.JobSystem}: math.MaxInt64,
+	}
 	dates, err := jobs.Dates(m.dir)
 	if err != nil {
 		return nil, err
@@ -116,20 +130,50 @@ func (m *maker) endedSince(ms int64) (map[schemas.JobKey]bool, error) {
 			return nil, err
 		}
 		for _, j := range over {
-			ended[j.JobKey] = true
+			ended[j.JobKey] = max(ended[j.JobKey], j.EndMs+lateEndMs)
 		}
 	}
 	return ended, nil
 }
 
-// since returns what the hours of jobs are read from: back to the date before which none of them has rows.
-func (m *maker) since(all []schemas.JobKey) (inputs []compact.Inputs, err error) {
+// lastEnds returns when the last namesakes of jobs ended, for those that have some.
+func (m *maker) lastEnds(all []schemas.JobKey) (map[schemas.JobKey]int64, error) {
+	last := map[schemas.JobKey]int64{}
+	dates, err := jobs.Dates(m.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, date := range dates {
+		over, err := jobs.Lives(m.dir, date)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range over {
+			if _, is := slices.BinarySearchFunc(all, j.JobKey, compact.CompareJobs); is {
+				last[j.JobKey] = max(last[j.JobKey], j.EndMs)
+			}
+		}
+	}
+	return last, nil
+}
+
+// since returns what the hours of jobs are read from. It goes back to the date before which none of them has rows. The
+// dates before the last namesake ended are left out.
+func (m *maker) since(all []schemas.JobKey, from map[schemas.JobKey]int64) (inputs []compact.Inputs, err error) {
+	cuts := map[schemas.JobKey][]int64{}
+	for k, at := range from {
+		cuts[k] = []int64{at}
+	}
 	for _, date := range slices.Backward(m.known) {
 		in, err := m.look(date)
 		if err != nil {
 			return nil, err
 		}
-		in.Jobs = all
+		all = slices.DeleteFunc(slices.Clone(all), func(k schemas.JobKey) bool {
+			at, is := from[k]
+			return is && date < dateOf(at)
+		})
+		in.Jobs, in.Cuts = all, cuts
 		if all, err = in.Present(); err != nil {
 			return nil, err
 		}

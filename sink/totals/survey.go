@@ -72,7 +72,7 @@ func (m *maker) relist(dates []compact.Inputs) error {
 // plan is what a date's totals would be made of.
 type plan struct {
 	jobs    []picked
-	waiting []schemas.JobKey
+	waiting []picked
 	inputs  []compact.Inputs
 	recipe  recipe
 	same    map[schemas.JobKey]bool // jobs whose totals are copied
@@ -83,32 +83,54 @@ func (m *maker) plan(date string) (p plan, err error) {
 	if err != nil {
 		return p, err
 	}
-	var was map[schemas.JobKey]bool
-	if slices.ContainsFunc(ended, func(j jobs.Life) bool { return !m.frontier.Final(j) }) {
-		if was, err = finals(Path(m.dir, date)); err != nil {
+	final := func(j *picked) bool { return m.frontier.Final(j.Life, j.to) }
+	if p.jobs, p.waiting = pick(ended, m.namesakes, final, m.Interim); len(p.waiting) > 0 {
+		was, err := finals(Path(m.dir, date))
+		if err != nil {
 			return p, err
 		}
+		p.jobs, p.waiting = pick(ended, m.namesakes, func(j *picked) bool { // what was final once stays so
+			return final(j) || slices.ContainsFunc(was[j.JobKey], j.has)
+		}, m.Interim)
 	}
-	p.jobs, p.waiting = pick(ended, m.frontier, was, m.Interim)
 	err = m.find(&p)
 	return p, err
+}
+
+// whose returns the life of a job that has an interval; nil if it gets no totals.
+func (p *plan) whose(k schemas.JobKey, ms int64) *picked {
+	at, _ := slices.BinarySearchFunc(p.jobs, k, func(j picked, k schemas.JobKey) int {
+		return compact.CompareJobs(j.JobKey, k)
+	})
+	for ; at < len(p.jobs) && p.jobs[at].JobKey == k; at++ {
+		if p.jobs[at].has(ms) {
+			return &p.jobs[at]
+		}
+	}
+	return nil
 }
 
 // find sets what the totals of the plan's jobs are made of.
 func (m *maker) find(p *plan) error {
 	dates, of := touched(p.jobs, m.known)
+	cuts := map[schemas.JobKey][]int64{}
+	for _, j := range p.jobs {
+		if len(j.cuts) > 0 {
+			cuts[j.JobKey] = slices.Compact(slices.Sorted(slices.Values(append(cuts[j.JobKey], j.cuts...))))
+		}
+	}
 	for _, d := range dates {
 		in, err := m.look(d)
 		if err != nil {
 			return err
 		}
-		in.Jobs = of[d]
+		in.Jobs, in.Cuts = of[d], cuts
 		p.inputs = append(p.inputs, in)
 	}
 	p.recipe = recipeOf(m.Topic, p.jobs, p.inputs)
 	p.recipe.interim = m.Interim
-	for _, k := range p.waiting {
-		p.recipe.waiting = append(p.recipe.waiting, k.String())
+	for i := range p.waiting {
+		p.recipe.waiting = append(p.recipe.waiting, p.waiting[i].name())
 	}
 	return nil
 }
@@ -122,12 +144,4 @@ func (m *maker) planAnew(date string, list func() error) (plan, error) {
 
 func (m *maker) decide(there *recipe, p plan) (verdict, string) {
 	return decide(there, p.recipe, len(p.jobs), func(date string) bool { return len(m.files[date]) > 0 })
-}
-
-func finalOf(p plan) map[schemas.JobKey]bool {
-	final := map[schemas.JobKey]bool{}
-	for _, j := range p.jobs {
-		final[j.JobKey] = j.final
-	}
-	return final
 }

@@ -71,6 +71,7 @@ type Total struct {
 // life is a metric of a job whose hours come in time order.
 type life struct {
 	*compact.Life
+	of        *picked
 	first     *compact.Rollup
 	certified int64
 	measured  int             // hours with a value
@@ -154,12 +155,17 @@ func (t *Total) mergeDeciles(shares []quantile.Summary) {
 
 // folder makes totals of hours that come by job, restart, metric and then in time order.
 type folder struct {
-	final func(schemas.JobKey) bool
+	// whose returns the life that a job's hour with this first interval is of; nil if none gets a total of it.
+	whose func(k schemas.JobKey, ms int64) *picked
 	out   func(*Total) error
-	open  []*life // of one job, restart and metric: one for each unit and scope
+	open  []*life // of one job, restart and metric: one for each life, unit and scope
 }
 
 func (f *folder) add(r *compact.Rollup) error {
+	of := f.whose(schemas.JobKey{JobID: r.JobID, Restart: r.Restart}, r.Start)
+	if of == nil {
+		return nil
+	}
 	if len(f.open) > 0 {
 		o := f.open[0].first
 		if o.JobID != r.JobID || o.Restart != r.Restart || sink.CompareNullFirst(o.Metric, r.Metric) != 0 {
@@ -169,12 +175,12 @@ func (f *folder) add(r *compact.Rollup) error {
 		}
 	}
 	for _, l := range f.open {
-		if l.Has(r) {
+		if l.of == of && l.Has(r) {
 			l.add(r)
 			return nil
 		}
 	}
-	l := &life{Life: compact.NewLife(r), first: r}
+	l := &life{Life: compact.NewLife(r), of: of, first: r}
 	l.add(r)
 	f.open = append(f.open, l)
 	return nil
@@ -184,7 +190,7 @@ func (f *folder) add(r *compact.Rollup) error {
 func (f *folder) flush() error {
 	var all []Total
 	for _, l := range f.open {
-		all = append(all, l.total(f.final(schemas.JobKey{JobID: l.first.JobID, Restart: l.first.Restart})))
+		all = append(all, l.total(l.of.final))
 	}
 	f.open = f.open[:0]
 	slices.SortFunc(all, compareTotals)
@@ -196,9 +202,9 @@ func (f *folder) flush() error {
 	return nil
 }
 
-// compareTotals orders totals as a file does: by job, restart, metric with null first, unit and scope.
+// compareTotals orders totals as a file does: by job, restart, metric with null first, unit, scope and time.
 func compareTotals(a, b Total) int {
 	return cmp.Or(
 		strings.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart), sink.CompareNullFirst(a.Metric, b.Metric),
-		sink.CompareNullFirst(a.Unit, b.Unit), sink.CompareNullFirst(a.Scope, b.Scope))
+		sink.CompareNullFirst(a.Unit, b.Unit), sink.CompareNullFirst(a.Scope, b.Scope), cmp.Compare(a.Start, b.Start))
 }

@@ -15,8 +15,6 @@ import (
 	"github.com/weirhpc/weir/sink/compact"
 )
 
-const hourMs = 3_600_000
-
 // rowOf returns the row of an interval with these values, as collect makes it.
 func rowOf(job string, start int64, values []float64, budget quantile.Budget, node string) schemas.Row {
 	d, s := quantile.Certify(slices.Clone(values), budget)
@@ -47,12 +45,15 @@ func fold(t testing.TB, rows ...schemas.Row) Total {
 	return totalOf(t, hours)
 }
 
+// every is a job that all hours are of.
+var every = picked{final: true}
+
 // totalOf returns the only total of hours.
 func totalOf(t testing.TB, hours []compact.Rollup) Total {
 	t.Helper()
 	var all []Total
 	f := folder{
-		final: func(schemas.JobKey) bool { return true },
+		whose: func(schemas.JobKey, int64) *picked { return &every },
 		out:   func(t *Total) error { all = append(all, *t); return nil },
 	}
 	for i := range hours {
@@ -233,7 +234,8 @@ func TestTotalsOfSeveralUnits(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	f := folder{final: func(k schemas.JobKey) bool { return k.Restart == 1 }, out: func(t *Total) error {
+	lives := []picked{{}, {final: true}}
+	f := folder{whose: func(k schemas.JobKey, _ int64) *picked { return &lives[k.Restart] }, out: func(t *Total) error {
 		got = append(got, fmt.Sprintf("%d%s %d %g %v", t.Restart, *t.Unit, t.Intervals, *t.D5, t.Final))
 		return nil
 	}}
