@@ -43,7 +43,7 @@ type correlation struct {
 
 // jobCorrelation writes how two metrics of a job move together over time. The pair is that of --correlate.
 func jobCorrelation(ctx context.Context, named *analysis.Named, ids []string, metrics string, ask analysis.Ask,
-	asCSV, asJSON bool, w io.Writer,
+	form csvFlags, asJSON bool, w io.Writer,
 ) error {
 	a, b, err := pairOf(metrics)
 	if err == nil && len(ids) != 1 {
@@ -71,8 +71,8 @@ func jobCorrelation(ctx context.Context, named *analysis.Named, ids []string, me
 		}
 		rows = append(rows, row)
 	}
-	if asJSON || asCSV {
-		return printRows(w, asCSV, rows)
+	if asJSON || form.asCSV {
+		return printRows(w, form, rows)
 	}
 	if _, err := fmt.Fprintf(w, "%s and %s of job %s over time: means of %d complete intervals\n", a, b, c.JobID,
 		c.Pairs); err != nil {

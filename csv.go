@@ -7,22 +7,37 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/schemas"
 )
 
+// csvFlags say whether and how a command prints comma-separated values.
+type csvFlags struct{ asCSV, raw bool }
+
+func (f *csvFlags) add(c *cobra.Command) {
+	c.Flags().BoolVar(&f.asCSV, "csv", false, "print comma-separated values")
+	c.Flags().BoolVar(&f.raw, "raw", false, "with --csv: put no ' before texts that a spreadsheet takes for formulas")
+}
+
+// formula reports whether a spreadsheet may compute a text instead of showing it. The names of jobs are their users'.
+func formula(text string) bool { return text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) }
+
 // printCSV prints rows as RFC 4180 has them, but for its line ends: the names and the numbers are those of the JSON. A
-// list stays JSON, and what is unknown is empty.
-func printCSV[T any](w io.Writer, rows []T) error {
+// list stays JSON, and what is unknown is empty. Unless it is raw, a text that begins like a formula gets a ' before
+// it, as OWASP advises.
+func printCSV[T any](w io.Writer, raw bool, rows []T) error {
 	out := csv.NewWriter(w)
 	var none T
-	names, _, err := fields(none)
+	names, _, err := fields(none, raw)
 	if err == nil {
 		err = out.Write(names)
 	}
 	for i := 0; i < len(rows) && err == nil; i++ {
 		var values []string
-		if _, values, err = fields(rows[i]); err == nil {
+		if _, values, err = fields(rows[i], raw); err == nil {
 			err = out.Write(values)
 		}
 	}
@@ -34,7 +49,7 @@ func printCSV[T any](w io.Writer, rows []T) error {
 }
 
 // fields returns the names and the values of a row, in the order of its JSON.
-func fields(row any) (names, values []string, err error) {
+func fields(row any, raw bool) (names, values []string, err error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
@@ -61,6 +76,9 @@ func fields(row any) (names, values []string, err error) {
 			if err := json.Unmarshal(value, &cell); err != nil {
 				return nil, nil, err
 			}
+			if !raw && formula(cell) {
+				cell = "'" + cell
+			}
 		}
 		names, values = append(names, fmt.Sprint(name)), append(values, schemas.Printable(cell))
 	}
@@ -68,9 +86,9 @@ func fields(row any) (names, values []string, err error) {
 }
 
 // printRows prints rows for programs, as JSON or as CSV.
-func printRows[T any](w io.Writer, asCSV bool, rows []T) error {
-	if asCSV {
-		return printCSV(w, rows)
+func printRows[T any](w io.Writer, f csvFlags, rows []T) error {
+	if f.asCSV {
+		return printCSV(w, f.raw, rows)
 	}
 	return printJSON(w, rows)
 }

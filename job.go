@@ -169,7 +169,7 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 		return f.printIntervals(c, named, ids, ask)
 	}
 	if f.correlate != "" {
-		return jobCorrelation(c.Context(), named, ids, f.correlate, ask, f.asCSV, f.asJSON, out)
+		return jobCorrelation(c.Context(), named, ids, f.correlate, ask, f.csvFlags, f.asJSON, out)
 	}
 	set, err := ruleSet(cfg)
 	if err != nil {
@@ -213,9 +213,9 @@ var errNoSuchMetric = errors.New("the job has no metric")
 func (f *jobFlags) show(out io.Writer, style term.Style, set *rules.Set, jobs []*view.Job) error {
 	switch {
 	case f.totals && (f.asJSON || f.asCSV):
-		return printEach(out, f.asCSV, jobs, totalRows)
+		return printEach(out, f.csvFlags, jobs, totalRows)
 	case f.findings && (f.asJSON || f.asCSV):
-		return printEach(out, f.asCSV, jobs, findingRows)
+		return printEach(out, f.csvFlags, jobs, findingRows)
 	case f.totals:
 		return each(out, jobs, style, term.Totals)
 	case f.findings:

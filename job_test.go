@@ -24,7 +24,7 @@ import (
 // namesOf are the names of a row, in their order.
 func namesOf(t *testing.T, row any) []string {
 	t.Helper()
-	names, _, err := fields(row)
+	names, _, err := fields(row, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +100,48 @@ func TestJobsOfListAndTopicAreJoined(t *testing.T) {
 	}
 }
 
+// TestCSVHasNoFormulas: whoever names a job writes no formula into the table of who opens it. Numbers stay numbers.
+func TestCSVHasNoFormulas(t *testing.T) {
+	type row struct {
+		Name  string   `json:"name"`
+		Value *float64 `json:"value"`
+		Count int      `json:"count"`
+	}
+	minus := -5.5
+	var rows []row
+	for _, text := range []string{
+		`=HYPERLINK("http://x","y")`, "+1", "-1", "@SUM(1)", "\t=1", "\r=1", "'=1", "a=1", "",
+	} {
+		rows = append(rows, row{text, &minus, -5})
+	}
+	column := func(f csvFlags) (names []string) {
+		var out bytes.Buffer
+		if err := printRows(&out, f, rows); err != nil {
+			t.Fatal(err)
+		}
+		lines, err := csv.NewReader(&out).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range lines[1:] {
+			if names = append(names, line[0]); line[1] != "-5.5" || line[2] != "-5" {
+				t.Errorf("numbers of %q", line)
+			}
+		}
+		return names
+	}
+	want := []string{
+		`'=HYPERLINK("http://x","y")`, "'+1", "'-1", "'@SUM(1)", "'?=1", "'?=1", "'=1", "a=1", "",
+	}
+	if diff := cmp.Diff(want, column(csvFlags{asCSV: true})); diff != "" {
+		t.Error(diff)
+	}
+	want = []string{`=HYPERLINK("http://x","y")`, "+1", "-1", "@SUM(1)", "?=1", "?=1", "'=1", "a=1", ""}
+	if diff := cmp.Diff(want, column(csvFlags{asCSV: true, raw: true})); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestCSVIsTheJSON: a reader of either gets the same, whatever the names hold.
 func TestCSVIsTheJSON(t *testing.T) {
 	d := 0.25
@@ -109,10 +151,10 @@ func TestCSVIsTheJSON(t *testing.T) {
 		{Cluster: "z"},
 	}
 	var asJSON, asCSV bytes.Buffer
-	if err := printRows(&asJSON, false, rows); err != nil {
+	if err := printRows(&asJSON, csvFlags{}, rows); err != nil {
 		t.Fatal(err)
 	}
-	if err := printRows(&asCSV, true, rows); err != nil {
+	if err := printRows(&asCSV, csvFlags{asCSV: true}, rows); err != nil {
 		t.Fatal(err)
 	}
 	all, err := csv.NewReader(&asCSV).ReadAll()
@@ -140,12 +182,12 @@ func TestCSVIsTheJSON(t *testing.T) {
 		}
 	}
 	var none bytes.Buffer
-	if err := printCSV(&none, []schemas.Row(nil)); err != nil || strings.Count(none.String(), "\n") != 1 {
+	if err := printCSV(&none, false, []schemas.Row(nil)); err != nil || strings.Count(none.String(), "\n") != 1 {
 		t.Errorf("no row: %v, %q", err, none.String())
 	}
 	var b bytes.Buffer
 	bad := hostile
-	if err := printCSV(&b, []schemas.Row{{Metric: &bad}}); err != nil || drives(b.String()) {
+	if err := printCSV(&b, false, []schemas.Row{{Metric: &bad}}); err != nil || drives(b.String()) {
 		t.Errorf("%v, %q", err, b.String())
 	}
 }

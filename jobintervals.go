@@ -40,7 +40,7 @@ func (f *jobFlags) printIntervals(c *cobra.Command, named *analysis.Named, ids [
 		return err
 	}
 	if f.asJSON || f.asCSV {
-		return printRows(c.OutOrStdout(), f.asCSV, all)
+		return printRows(c.OutOrStdout(), f.csvFlags, all)
 	}
 	return printJob(c.OutOrStdout(), all)
 }

@@ -153,10 +153,10 @@ func findingOf(f *schemas.Finding) findingRow {
 }
 
 // printEach prints the rows of all jobs for programs.
-func printEach[T any](w io.Writer, asCSV bool, jobs []*view.Job, rows func(*view.Job) []T) error {
+func printEach[T any](w io.Writer, form csvFlags, jobs []*view.Job, rows func(*view.Job) []T) error {
 	var all []T
 	for _, j := range jobs {
 		all = append(all, rows(j)...)
 	}
-	return printRows(w, asCSV, all)
+	return printRows(w, form, all)
 }

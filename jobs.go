@@ -129,7 +129,7 @@ func (f *jobsFlags) run(c *cobra.Command, ask analysis.ListAsk) error {
 	if err != nil {
 		return err
 	}
-	return printRows(c.OutOrStdout(), f.asCSV, jobLines(lists, last, f.chosen()))
+	return printRows(c.OutOrStdout(), f.csvFlags, jobLines(lists, last, f.chosen()))
 }
 
 // chosen reports whether the user wants some jobs alone.

@@ -458,9 +458,9 @@ func writeReport(dir string, r *selection.Report) error {
 			return term.Selection(w, r, term.Style{Width: tableWidth})
 		}),
 		write("selection.json", func(w io.Writer) error { return writeIndented(w, r) }),
-		write("kept.csv", func(w io.Writer) error { return printCSV(w, r.Kept) }),
-		write("dropped.csv", func(w io.Writer) error { return printCSV(w, r.Dropped) }),
-		write("curve.csv", func(w io.Writer) error { return printCSV(w, r.Curve) }),
+		write("kept.csv", func(w io.Writer) error { return printCSV(w, false, r.Kept) }),
+		write("dropped.csv", func(w io.Writer) error { return printCSV(w, false, r.Dropped) }),
+		write("curve.csv", func(w io.Writer) error { return printCSV(w, false, r.Curve) }),
 	)
 }
 

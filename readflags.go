@@ -17,8 +17,9 @@ import (
 // readFlags say where a report is read from, and whether a program reads it.
 type readFlags struct {
 	configFlags
-	dir           string
-	asJSON, asCSV bool
+	csvFlags
+	dir    string
+	asJSON bool
 }
 
 func (f *readFlags) add(c *cobra.Command) {
@@ -27,7 +28,7 @@ func (f *readFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.dir, "dir", "",
 		"read the archive in `DIR`, and ask no broker (default: sink.dir, and the topic)")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object a line")
-	c.Flags().BoolVar(&f.asCSV, "csv", false, "print comma-separated values")
+	f.csvFlags.add(c)
 	offerDirectories(c, "dir")
 }
 
@@ -62,10 +63,13 @@ func (f *readFlags) where(c *cobra.Command, cfg config.Config) (dir string, topi
 	return dir, topic, err
 }
 
-// exclusive refuses --json with --csv.
+// exclusive refuses --json with --csv, and --raw without it.
 func (f *readFlags) exclusive() error {
 	if f.asJSON && f.asCSV {
 		return errors.New("--json and --csv: name one of them")
+	}
+	if f.raw && !f.asCSV {
+		return errors.New("--raw is for --csv")
 	}
 	return nil
 }

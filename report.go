@@ -63,7 +63,7 @@ What to tune first is ranked by core-hours times severity of the findings. --jso
 			case f.html != "":
 				return systemPage(f.html, r)
 			case f.asJSON || f.asCSV:
-				return printRows(c.OutOrStdout(), f.asCSV, r.Rows())
+				return printRows(c.OutOrStdout(), f.csvFlags, r.Rows())
 			}
 			return term.System(out, r, style)
 		},

@@ -17,12 +17,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/topology/latency"
 	"github.com/weirhpc/weir/topology/measure"
 )
-
-// secretVariable holds the secret of a rendezvous where --secret-file is not given.
-const secretVariable = "WEIR_TOPOLOGY_SECRET"
 
 // maxSecret bounds a secret's file in bytes.
 const maxSecret = 4096
@@ -43,7 +41,7 @@ func (f *rendezvousFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.address, f.flag(), "", "measure between the nodes that meet at `HOST:PORT`; "+
 		"task 0 of srun coordinates")
 	flags.StringVar(&f.secretFile, "secret-file", "", "with --rendezvous: `FILE` with the nodes' common secret "+
-		"(default: "+secretVariable+")")
+		"(default: "+config.SecretVariable+")")
 	flags.BoolVar(&f.coordinate, "coordinate", false, "with --rendezvous: coordinate there without taking part")
 	flags.IntVar(&f.nodes, "nodes", 0, "with --rendezvous: begin when `N` nodes have come (default: srun's tasks)")
 	flags.StringVar(&f.name, "name", "", "with --rendezvous: the `NAME` of this node (default: Slurm's, or the host's)")
@@ -117,10 +115,11 @@ func hostName() string {
 // secret returns what the nodes share.
 func (f *rendezvousFlags) secret() ([]byte, error) {
 	if f.secretFile == "" {
-		if text := os.Getenv(secretVariable); text != "" {
+		if text := os.Getenv(config.SecretVariable); text != "" {
 			return []byte(strings.TrimSpace(text)), nil
 		}
-		return nil, fmt.Errorf("--rendezvous needs --secret-file or %s: nodes trust each other by it", secretVariable)
+		return nil, fmt.Errorf("--rendezvous needs --secret-file or %s: nodes trust each other by it",
+			config.SecretVariable)
 	}
 	file, err := os.Open(f.secretFile)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/topology/measure"
 	"github.com/weirhpc/weir/topology/network"
 )
@@ -95,11 +96,11 @@ func TestTopologyThroughputRendezvous(t *testing.T) {
 	if err := os.WriteFile("star.edges", []byte("a switch:s\nb switch:s\nc switch:s\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(secretVariable, "a secret of more than 16 bytes")
+	t.Setenv(config.SecretVariable, "a secret of more than 16 bytes")
 	ended := make(chan error, 3)
 	for _, name := range []string{"a", "b", "c"} {
 		m := measure.Member{
-			Coordinator: address, Secret: []byte(os.Getenv(secretVariable)), Name: name, Listen: "127.0.0.1:0",
+			Coordinator: address, Secret: []byte(os.Getenv(config.SecretVariable)), Name: name, Listen: "127.0.0.1:0",
 			Transfers: true,
 		}
 		go func() { ended <- m.Join(t.Context(), time.Minute) }()

@@ -602,3 +602,11 @@ func TestHungFileHoldsOneThread(t *testing.T) {
 		}
 	}
 }
+
+// TestSecretOfATopologyIsNoKey: a shell in which the topology was measured runs every other command as well.
+func TestSecretOfATopologyIsNoKey(t *testing.T) {
+	environ := []string{SecretVariable + "=a secret of more than 16 bytes", ReportVariable + "=/run/weir/report/1.0"}
+	if _, err := Load(Source{Environ: environ, Defaults: Default()}); err != nil {
+		t.Error(err)
+	}
+}

@@ -30,8 +30,13 @@ var (
 	errValue = errors.New("wrong kind of value")
 )
 
-// ReportVariable is the environment variable that names the file in which a job reports. It sets no key.
-const ReportVariable = "WEIR_REPORT_FILE"
+// Environment variables that set no key.
+const (
+	// ReportVariable names the file in which a job reports.
+	ReportVariable = "WEIR_REPORT_FILE"
+	// SecretVariable has the common secret of nodes that measure the topology.
+	SecretVariable = "WEIR_TOPOLOGY_SECRET"
+)
 
 // Load fills Defaults from the file, WEIR_* variables (WEIR_KAFKA_BROKERS sets kafka.brokers), Set and flags, in this
 // order, and validates the result. The error joins all faults, each with the variable or flag that set the value.
@@ -48,7 +53,7 @@ func Load(src Source) (Config, error) {
 	setBy := map[string]string{} // by key: the variable or the flag
 	for _, e := range src.Environ {
 		name, value, _ := strings.Cut(e, "=")
-		if !strings.HasPrefix(name, "WEIR_") || name == ReportVariable {
+		if !strings.HasPrefix(name, "WEIR_") || name == ReportVariable || name == SecretVariable {
 			continue
 		}
 		key, ok := keyOf(strings.TrimPrefix(name, "WEIR_"), known)

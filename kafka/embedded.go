@@ -54,7 +54,10 @@ func startEmbedded(
 	}
 	cluster, err := kfake.NewCluster(
 		kfake.NumBrokers(1), kfake.ClusterID("weir-embedded"), kfake.DataDir(filepath.Join(dir, "broker")),
-		kfake.ListenFn(func(network, _ string) (net.Listener, error) { return listenOn(network, listen) }),
+		kfake.ListenFn(func(network, _ string) (net.Listener, error) {
+			l, err := listenOn(network, listen)
+			return limitedListener{l}, err
+		}),
 		kfake.BrokerConfigs(map[string]string{
 			"log.cleaner.backoff.ms":  "15000", // how often retention and compaction run
 			"message.max.bytes":       strconv.Itoa(schemas.MaxMessageBytes),

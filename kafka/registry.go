@@ -18,8 +18,25 @@ import (
 
 // The schema registry. Only the commands for topics ask it: services take its ids from topic schemas.
 
-// registryTimeout is how long one answer may take.
-const registryTimeout = 10 * time.Second
+const (
+	// registryTimeout is how long one answer may take.
+	registryTimeout = 10 * time.Second
+	// maxAnswer bounds an answer in bytes. The longest ones hold a schema, or the reasons why it is not compatible.
+	maxAnswer = 4 << 20
+)
+
+// bounded is a transport of which no answer has more than maxAnswer bytes, unpacked.
+type bounded struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the client wraps it
+	}
+	answer.Body = http.MaxBytesReader(nil, answer.Body, maxAnswer)
+	return answer, nil
+}
 
 // errRegistry is returned when the registry is not there, refuses, or has other schemas than weir.
 var errRegistry = errors.New("schema registry")
@@ -51,7 +68,7 @@ func newRegistry(r config.Registry) (registry, error) {
 	}
 	opts := []sr.ClientOpt{
 		sr.URLs(strings.TrimRight(r.URL, "/")), sr.UserAgent("weir"),
-		sr.HTTPClient(&http.Client{Timeout: registryTimeout, Transport: transport}),
+		sr.HTTPClient(&http.Client{Timeout: registryTimeout, Transport: bounded{transport}}),
 	}
 	if r.User != "" {
 		password, err := secret("registry.password_file", r.PasswordFile)

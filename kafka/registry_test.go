@@ -264,3 +264,32 @@ func TestRegistryLogin(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestEndlessAnswerOfARegistry: what answers at registry.url may be anything. Its answer does not fill the memory.
+func TestEndlessAnswerOfARegistry(t *testing.T) {
+	t.Parallel()
+	sent := make(chan int64, 1)
+	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		chunk, n := make([]byte, 1<<20), int64(0)
+		for n < 1<<30 {
+			k, err := w.Write(chunk)
+			if n += int64(k); err != nil {
+				break
+			}
+		}
+		select {
+		case sent <- n:
+		default:
+		}
+	}))
+	defer endless.Close()
+	c := config.Default()
+	c.Registry.URL = endless.URL
+	_, err := RegisterSchemas(t.Context(), c)
+	if !errors.Is(err, errRegistry) || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("error %v", err)
+	}
+	if n := <-sent; n > 64<<20 {
+		t.Errorf("%d MiB of it were read", n>>20)
+	}
+}

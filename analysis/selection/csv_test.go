@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"reflect"
 	"slices"
@@ -273,5 +274,37 @@ func TestReadCSVRefusesALongLine(t *testing.T) {
 	_, err := selection.ReadCSV(endless, []string{"y"})
 	if !errors.Is(err, selection.ErrCSV) || !strings.Contains(err.Error(), "64 MiB") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// openQuote is the rest of a CSV after a quote that nothing closes, in short lines. It counts what is read of it.
+type openQuote struct{ read int }
+
+func (o *openQuote) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = "1,2\n"[(o.read+i)%4]
+	}
+	o.read += len(p)
+	if o.read > 900<<20 {
+		return 0, io.EOF
+	}
+	return len(p), nil
+}
+
+// A cell in quotes that goes on over the ends of lines is refused as well.
+func TestReadCSVRefusesALongCell(t *testing.T) {
+	rest := &openQuote{}
+	_, err := selection.ReadCSV(io.MultiReader(strings.NewReader("t,y,m\n0,1,2\n1,2,\""), rest), []string{"y"})
+	if !errors.Is(err, selection.ErrCSV) || !strings.Contains(err.Error(), "64 MiB") || rest.read > 70<<20 {
+		t.Errorf("%d bytes were read: %v", rest.read, err)
+	}
+}
+
+// Many lines in quotes, each of them short, are a table.
+func TestReadCSVCountsEachLine(t *testing.T) {
+	lines := strings.Repeat("1,2,\"3\n"+strings.Repeat(" ", 10_000)+"\"\n", 7_000)
+	table, err := selection.ReadCSV(strings.NewReader("t,y,m\n"+lines), []string{"y"})
+	if err != nil || table == nil {
+		t.Error(err)
 	}
 }

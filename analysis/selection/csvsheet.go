@@ -18,6 +18,7 @@ type sheet struct {
 	names    []string
 	line     int
 	lines    *csv.Reader
+	bounded  *bounded // below lines
 	comma    rune
 	encoding string // what it was turned from; empty: UTF-8
 
@@ -54,7 +55,8 @@ func openSheet(from io.Reader) (*sheet, error) {
 		lines = &newlines{in}
 	}
 	s.comma = separator(head)
-	s.lines = csv.NewReader(&bounded{from: lines})
+	s.bounded = &bounded{from: lines}
+	s.lines = csv.NewReader(s.bounded)
 	s.lines.Comma, s.lines.FieldsPerRecord, s.lines.ReuseRecord = s.comma, -1, true
 	names, err := s.lines.Read()
 	if errors.Is(err, io.EOF) {
@@ -106,21 +108,20 @@ func (s *sheet) decoded(in *bufio.Reader) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(strings.NewReader(string(utf16.Decode(units))), peeked), nil
 }
 
-// longestLine bounds a line: 100,000 cells are far shorter. Without it a file that is no table fills the memory.
+// longestLine bounds a line: 100,000 cells are far shorter. Without it a file that is no table fills the memory. A cell
+// in quotes may go on over the ends of lines, so what counts is a line of cells and not of text.
 const longestLine = 64 << 20
 
-// bounded ends with an error where a line is too long.
+// bounded ends with an error where a line of cells is too long.
 type bounded struct {
 	from io.Reader
-	line int // bytes of the line so far
+	line int // bytes since the line began
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
-	if end := bytes.LastIndexByte(p[:n], '\n'); end >= 0 {
-		b.line = n - 1 - end
-	} else if b.line += n; b.line > longestLine {
-		return 0, fmt.Errorf("%w: a line has more than %d MiB", ErrCSV, longestLine>>20)
+	if b.line += n; b.line > longestLine {
+		return 0, fmt.Errorf("%w: a line has more than %d MiB: is a quote open?", ErrCSV, longestLine>>20)
 	}
 	return n, err //nolint:wrapcheck // a reader hands io.EOF on
 }
@@ -163,6 +164,7 @@ func separator(head []byte) rune {
 
 // next returns the cells of the next line, as many as there are names. They are valid until the next call.
 func (s *sheet) next() ([]string, error) {
+	s.bounded.line = 0
 	cells, err := s.lines.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, io.EOF

@@ -120,7 +120,7 @@ func TestParseJobsRefusesTheFile(t *testing.T) {
 		"jobs: ~\n":                   "line 1: nothing is behind jobs; no jobs at all",
 		"{}":                          "line 1: nothing is behind jobs; no jobs at all",
 		"jobs: [":                     "line 1",
-		"job: []":                     `line 1: unknown key "job"`,
+		"job: []":                     "line 1: unknown key; a job file has the one key jobs",
 		"jobs: {}":                    "line 1: jobs is not a list",
 		"jobs: all":                   "line 1: jobs is not a list",
 		"jobs: []\njobs: []":          "line 2: key jobs is there twice",

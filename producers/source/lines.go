@@ -2,9 +2,11 @@ package source
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
@@ -39,16 +41,29 @@ func declare(metrics []config.SiteMetric) declared {
 	return d
 }
 
-// flaws counts the lines of a text that give no value.
+// flaws counts the lines of a text that give no value. It keeps none of the text, which may be a secret that the path
+// should not lead to, and the flaws are logged.
 type flaws struct {
 	garbled, undeclared int
-	first               string // of these lines
+	first               int // the number of the first of these lines, from 1
 }
 
-func (f *flaws) add(count *int, line []byte) {
+// String names only what there is, so that the log has a line for each kind of flaw.
+func (f flaws) String() string {
+	var all []string
+	if f.garbled > 0 {
+		all = append(all, fmt.Sprintf("%d garbled", f.garbled))
+	}
+	if f.undeclared > 0 {
+		all = append(all, fmt.Sprintf("%d of undeclared metrics", f.undeclared))
+	}
+	return fmt.Sprintf("%s, first in line %d", strings.Join(all, ", "), f.first)
+}
+
+func (f *flaws) add(count *int, line int) {
 	*count++
-	if f.garbled+f.undeclared == 1 {
-		f.first = string(line[:min(len(line), 80)])
+	if f.first == 0 {
+		f.first = line
 	}
 }
 
@@ -70,11 +85,11 @@ func (d *declared) parseLines(into []reading, text []byte, stamp uint64) (_ []re
 			into[i] = d.row(into[i], i, 0, stamp)
 		}
 	}
-	for {
+	for n := 1; ; n++ {
 		line, rest, ended := bytes.Cut(text, []byte{'\n'})
 		if !ended {
 			if len(line) > 0 {
-				f.add(&f.garbled, line)
+				f.add(&f.garbled, n)
 			}
 			return into, f
 		}
@@ -87,15 +102,15 @@ func (d *declared) parseLines(into []reading, text []byte, stamp uint64) (_ []re
 		at, ok := d.places[string(name)]
 		if !ok {
 			if len(rest) == 0 || !printable(line) {
-				f.add(&f.garbled, line)
+				f.add(&f.garbled, n)
 			} else {
-				f.add(&f.undeclared, line)
+				f.add(&f.undeclared, n)
 			}
 			continue
 		}
 		row, v, ok := numbers(rest, d.scopes[at.scope])
 		if !ok {
-			f.add(&f.garbled, line)
+			f.add(&f.garbled, n)
 			continue
 		}
 		into[at.scope] = d.row(into[at.scope], at.scope, row, stamp)

@@ -21,6 +21,7 @@ import (
 
 var (
 	errRegular = errors.New("not a regular file")
+	errLink    = errors.New("a symbolic link: name the file that it leads to")
 	errBig     = fmt.Errorf("longer than %d bytes", maxOutput)
 	errStale   = errors.New("nobody has written it for too long")
 	errStuck   = errors.New("it was ended, and the kernel does not let it go")
@@ -147,8 +148,7 @@ func (s *site) renew(log *slog.Logger) {
 	var f flaws
 	if s.readings, f = s.parseLines(s.readings, text, uint64(at.Sub(s.epoch))); err == nil &&
 		f.garbled+f.undeclared > 0 {
-		err = fmt.Errorf("%w: %d garbled, %d of undeclared metrics, first %q", errLines, f.garbled, f.undeclared,
-			f.first)
+		err = fmt.Errorf("%w: %v", errLines, f)
 	}
 	s.err = err
 	switch {
@@ -161,10 +161,13 @@ func (s *site) renew(log *slog.Logger) {
 	}
 }
 
-// readFile returns the text of a file that others write, and when they did. A pipe has no writer perhaps, so it is not
-// waited for.
+// readFile returns the text of a file that others write, and when they did. They may also put a link there, to a file
+// that only the agent may read, so a link is refused. A pipe has no writer perhaps, so it is not waited for.
 func (s *site) readFile() (text []byte, at time.Time, err error) {
-	file, err := os.OpenFile(s.cfg.File, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	file, err := os.OpenFile(s.cfg.File, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, at, fmt.Errorf("reading %s: %w", s.cfg.File, errLink)
+	}
 	if err != nil {
 		return nil, at, advisedError{fmt.Errorf("opening %s: %w", s.cfg.File, naming.Pathless(err))}
 	}

@@ -106,6 +106,8 @@ func TestFileSource(t *testing.T) {
 		t.Errorf("something is logged:\n%s", log)
 	}
 
+	secret := filepath.Join(t.TempDir(), "password")
+	write(t, secret, "hunter2\n")
 	for _, c := range []struct {
 		name, says string
 		make       func()
@@ -115,10 +117,16 @@ func TestFileSource(t *testing.T) {
 		{"gone", "no such file", func() { _ = os.Remove(path) }},
 		{"a pipe", "not a regular file", func() { _ = unix.Mkfifo(path, 0o644) }},
 		{"a directory, a fault as before", "", func() { _ = os.Remove(path); _ = os.Mkdir(path, 0o755) }},
-		{"symbolic links in a circle", "too many levels", func() { _ = os.Remove(path); _ = os.Symlink(path, path) }},
+		{"a link", "a symbolic link: name the file that it leads to", func() {
+			_ = os.Remove(path)
+			_ = os.Symlink(secret, path)
+		}},
+		{"undeclared", "1 of undeclared metrics, first in line 2", func() {
+			_ = os.Remove(path)
+			put("# x\nhunter2 1\n", 0)
+		}},
 		{"megabytes", "longer than 262144 bytes", func() { put(strings.Repeat("wear 1\n", 100_000), 0) }},
 		{"garbled", "3 garbled", func() { put("\x00\xff\nwear x\n\x01 2\n", 0) }},
-		{"undeclared", `1 of undeclared metrics, first \"other 1\"`, func() { put("other 1\n", 0) }},
 	} {
 		before := len(logged.String())
 		c.make()
@@ -127,6 +135,9 @@ func TestFileSource(t *testing.T) {
 		log := logged.String()[before:]
 		if n := strings.Count(log, "source=disk"); n != min(1, len(c.says)) || !strings.Contains(log, c.says) {
 			t.Errorf("%s: want a line with %q:\n%s", c.name, c.says, log)
+		}
+		if strings.Contains(log, "hunter2") {
+			t.Errorf("%s: the log quotes the file:\n%s", c.name, log)
 		}
 	}
 
@@ -174,7 +185,7 @@ func TestExecSource(t *testing.T) {
 	if v := valuesOf(columns, "heat"); len(v) == 0 || v[0] != 50 {
 		t.Errorf("heat %v", v)
 	}
-	if lines(`1 of undeclared metrics, first \"other 1\"`) != 1 {
+	if lines("1 of undeclared metrics, first in line 2") != 1 {
 		t.Errorf("the undeclared metric is not logged once:\n%s", logged)
 	}
 
