@@ -75,9 +75,11 @@ test-containers:
 	cd integration/containers && $(GO) test -count=1 -v -timeout 20m ./...
 
 # The same scenarios on a real three-broker Kafka, which is fetched with Maven and started on free loopback ports. Needs
-# Java 17 and mvn. A broker that a test ends stays away for longer than the others wait for it.
+# Java 17 and mvn. A broker that a test ends stays away for longer than the others wait for it. Before them, a broker is
+# cut from its peers for a minute, while clients still reach it: two minutes.
 test-kafka: kafka-program
 	-$(MAKE) outside
+	$(KAFKA) run --cut -- $(GO) test -count=1 -timeout 6m -v -run 'TestDeposedLeader$$' ./integration
 	exec $(KAFKA) run --restart-after 15s -- $(GO) test -race -count=1 -timeout 25m ./integration
 
 # Hostile input to a live installation, on the embedded broker: two and a half minutes.

@@ -98,8 +98,12 @@ func (b *balancer) begin(ctx context.Context, producer *kafka.Producer) (*memory
 	if b.layout, err = b.locate(read, producer.Admin()); err != nil {
 		return nil, err
 	}
-	m.answered = time.Now()
-	m.next = b.first(m.state, m.answered)
+	now := time.Now()
+	// Brokers that answered a standby all the time answered the agents too, so their rings are empty.
+	if m.answered = b.standby.end(); m.answered.IsZero() || b.brokers.Away() {
+		m.answered = now
+	}
+	m.next = b.first(m.state, now)
 	b.metrics.epoch.Set(float64(m.epoch))
 	if m.state != nil {
 		b.unread = m.state.JobsUnreadSince
@@ -109,7 +113,7 @@ func (b *balancer) begin(ctx context.Context, producer *kafka.Producer) (*memory
 		b.log.Info("balancer is active", "interval_start", m.next, "epoch", m.epoch,
 			"nodes", len(b.layout.Nodes), "collectors", b.cfg.Collectors)
 	}
-	if latest := max(m.next-b.ms, m.planned); latest > m.answered.UnixMilli()+b.ms {
+	if latest := max(m.next-b.ms, m.planned); latest > now.UnixMilli()+b.ms {
 		b.log.Warn("balancer waits for the clock to reach what is on the topics", "interval_start", latest)
 	}
 	return m, nil

@@ -46,6 +46,33 @@ type balancer struct {
 	refused map[schemas.JobKey]string // the jobs that the last plan refused, and why
 
 	follower follower
+
+	brokers *kafka.Brokers
+	standby standby
+}
+
+// standby remembers since when the brokers answer a balancer that is not active.
+type standby struct {
+	mu    sync.Mutex
+	since time.Time // zero: it is active, or they do not
+}
+
+// begin notes that they answer.
+func (s *standby) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.since.IsZero() {
+		s.since = time.Now()
+	}
+}
+
+// end returns since when they answered, once.
+func (s *standby) end() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since := s.since
+	s.since = time.Time{}
+	return since
 }
 
 // Run balances until ctx ends, and then returns nil. Of several balancers with one prefix, one is active. Another takes
@@ -67,7 +94,7 @@ func newBalancer(
 		cfg: cfg, schedule: newSchedule(cfg), source: source,
 		tree: tree, layout: assign.NewLayout(tree, cfg.Collectors, nil),
 		log: log, metrics: metrics, trouble: &trouble{log: log, what: "routes and ticks"},
-		said: map[scheduler.Fault]bool{},
+		said: map[scheduler.Fault]bool{}, brokers: kafka.NewBrokers(log),
 	}
 }
 
@@ -78,7 +105,7 @@ func (b *balancer) compete(ctx context.Context) error {
 	b.metrics.standsBy()
 	saidStandby := false
 	m := kafka.Member{
-		Config: b.cfg, Group: topic, Topic: topic, Brokers: kafka.NewBrokers(b.log),
+		Config: b.cfg, Group: topic, Topic: topic, Brokers: b.brokers,
 		Own: func(ctx context.Context, partition int32) error {
 			if partition == 0 { // the only one, unless somebody added others
 				b.serve(ctx)
@@ -87,12 +114,18 @@ func (b *balancer) compete(ctx context.Context) error {
 		},
 		Assigned: func(owns bool) {
 			group.over()
+			if !owns {
+				b.standby.begin()
+			}
 			if !owns && !saidStandby {
 				b.log.Info("balancer stands by, another one is active", "group", topic)
 			}
 			saidStandby = !owns
 		},
-		Waiting: func(err error) { group.say(fmt.Errorf("group %s: %w", topic, err)) },
+		Waiting: func(err error) {
+			b.standby.end()
+			group.say(fmt.Errorf("group %s: %w", topic, err))
+		},
 	}
 	return m.Run(ctx)
 }

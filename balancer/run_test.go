@@ -337,6 +337,34 @@ func TestOnlyOneIsActive(t *testing.T) {
 	r.checkTicks(cfg)
 }
 
+// TestStandbyWritesTicksAtOnce: agents drain their rings after the brokers were away. If only the active balancer was
+// away, there is nothing to wait for.
+func TestStandbyWritesTicksAtOnce(t *testing.T) {
+	t.Parallel()
+	_, cfg := broker(t)
+	cfg.Interval, cfg.BackoffCap = 500*time.Millisecond, 20*time.Second
+	r := newReader(t, cfg)
+	start := func(b *balancer) func() error { return background(t, b.active) }
+	anew := func() *balancer {
+		return newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler), unseen())
+	}
+	stop := start(anew())
+	r.until("a Tick", r.atLeast(1))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	second := anew()
+	second.standby.since = time.Now().Add(-time.Minute)
+	time.Sleep(3 * time.Second) // its group finds out that the first one is gone
+	began := time.Now()
+	start(second)
+	r.until("Ticks of the standby", r.more(4))
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("the standby wrote overdue Ticks after %v", took)
+	}
+	r.checkTicks(cfg)
+}
+
 // TestOneIsActiveWhereTheTopicHasMorePartitions: who has the first one is, and once.
 func TestOneIsActiveWhereTheTopicHasMorePartitions(t *testing.T) {
 	t.Parallel()

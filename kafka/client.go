@@ -23,6 +23,11 @@ import (
 // ErrNoBrokers is returned when a client is asked for and kafka.brokers is empty.
 var ErrNoBrokers = errors.New("kafka.brokers is empty: name at least one broker, as host:port")
 
+// leaderAge is how old a client's knowledge of the leaders gets. A leader that is cut from its peers, but not from us,
+// gives no error, and nothing new to read. The client leaves it when another broker names the new one. It asks any
+// broker, so it may ask the one that was cut several times in a row.
+const leaderAge = 3 * time.Second
+
 // ClientOpts returns the options that every Kafka client of weir has: where the brokers are, how to log in, and how
 // long to wait. Callers add their own. The client does nothing after ctx has ended. Otherwise its close would wait ten
 // seconds for a broker that hangs. So ctx must not outlast the need for answers.
@@ -38,8 +43,8 @@ func ClientOpts(ctx context.Context, c config.Config) ([]kgo.Opt, error) {
 		kgo.RetryBackoffFn(func(tries int) time.Duration { return Backoff(tries, limit) }),
 		// Idle connections close after 20 s by default: with an interval longer than that, each send would dial.
 		kgo.ConnIdleTimeout(max(30*time.Second, 3*c.Interval)),
-		// An error shows a partition's new leader long before the client's poll of metadata, which is every 5 minutes.
-		kgo.MetadataMinAge(250 * time.Millisecond),
+		// An error shows a partition's new leader sooner.
+		kgo.MetadataMinAge(250 * time.Millisecond), kgo.MetadataMaxAge(leaderAge),
 		// The client waits this long for a broker that hangs, in place of 10 s, before it asks another.
 		kgo.RequestTimeoutOverhead(5 * time.Second),
 		kgo.ProducerBatchMaxBytes(schemas.MaxMessageBytes),

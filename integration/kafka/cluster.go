@@ -33,6 +33,7 @@ type cluster struct {
 	dir       string
 	libs      string
 	jvm       []string // options
+	bridge    *bridge  // nil: no broker can be cut from the others
 	attr      *syscall.SysProcAttr
 	nodes     []node
 	processes []process // of each node, the last
@@ -41,11 +42,18 @@ type cluster struct {
 // startCluster formats and starts brokers on an empty directory and returns when all of them answer. When one
 // does not, none is left running.
 func startCluster(ctx context.Context, dir, libs string, o options, attr *syscall.SysProcAttr) (*cluster, error) {
-	ports, err := freePorts(portsPerNode * o.brokers)
+	ports, err := freePorts((portsPerNode + portsPerBridged) * o.brokers)
 	if err != nil {
 		return nil, err
 	}
+	ports, more := ports[:portsPerNode*o.brokers], ports[portsPerNode*o.brokers:]
 	c := &cluster{dir: dir, libs: libs, jvm: o.jvm(), attr: attr, nodes: newNodes(dir, ports)}
+	if o.cut {
+		bridged(c.nodes, more)
+		if c.bridge, err = newBridge(dir, c.nodes); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.writeFiles(); err != nil {
 		return nil, fmt.Errorf("writing the brokers' configuration: %w", err)
 	}
@@ -61,6 +69,9 @@ func startCluster(ctx context.Context, dir, libs string, o options, attr *syscal
 			return nil, errors.Join(err, stopAll(c.processes, io.Discard))
 		}
 		c.processes = append(c.processes, p)
+		if c.bridge != nil {
+			c.bridge.look(c.nodes, c.processes)
+		}
 	}
 	if err := c.wait(ctx); err != nil {
 		return nil, errors.Join(err, stopAll(c.processes, io.Discard))
@@ -92,12 +103,16 @@ func plaintext(n node) int { return n.plaintext }
 
 // environ is what a command that uses the brokers finds in its environment.
 func (c *cluster) environ() []string {
-	return []string{
-		"KAFKA_SEEDS=" + c.seeds(plaintext),
-		"KAFKA_SASL_SEEDS=" + c.seeds(func(n node) int { return n.sasl }),
-		"KAFKA_MTLS_SEEDS=" + c.seeds(func(n node) int { return n.mtls }),
-		"KAFKA_DIR=" + c.dir,
+	var cut []string
+	if c.bridge != nil {
+		cut = append(cut, "KAFKA_CUT="+c.bridge.file)
 	}
+	return append(cut,
+		"KAFKA_SEEDS="+c.seeds(plaintext),
+		"KAFKA_SASL_SEEDS="+c.seeds(func(n node) int { return n.sasl }),
+		"KAFKA_MTLS_SEEDS="+c.seeds(func(n node) int { return n.mtls }),
+		"KAFKA_DIR="+c.dir,
+	)
 }
 
 func (c *cluster) pids() string { return filepath.Join(c.dir, "pids") }
@@ -160,6 +175,9 @@ func (c *cluster) start(n node) (process, error) {
 func (c *cluster) tend(after time.Duration, stderr io.Writer) func() {
 	due := make([]time.Time, len(c.nodes)) // zero: it runs
 	return func() {
+		if c.bridge != nil {
+			c.bridge.look(c.nodes, c.processes)
+		}
 		for i, n := range c.nodes {
 			switch {
 			case after == 0:

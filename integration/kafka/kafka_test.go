@@ -24,22 +24,29 @@ func TestParse(t *testing.T) {
 		args string
 		want options
 	}{
-		"up":         {"up --dir /d", options{"up", 3, "/d", 0, false, nil}},
-		"one broker": {"up --dir /d/../e --brokers 1", options{"up", 1, "/e", 0, false, nil}},
-		"down":       {"down --dir=/d", options{"down", 1, "/d", 0, false, nil}},
+		"up":         {"up --dir /d", options{"up", 3, "/d", 0, false, false, nil}},
+		"one broker": {"up --dir /d/../e --brokers 1", options{"up", 1, "/e", 0, false, false, nil}},
+		"down":       {"down --dir=/d", options{"down", 1, "/d", 0, false, false, nil}},
 		"run": {"run --dir /d -- go test -v", options{
-			"run", 3, "/d", 5 * time.Second, false,
+			"run", 3, "/d", 5 * time.Second, false, false,
 			[]string{"go", "test", "-v"},
 		}},
 		"run without dash": {"run --dir /d true --brokers", options{
-			"run", 3, "/d", 5 * time.Second, false,
+			"run", 3, "/d", 5 * time.Second, false, false,
 			[]string{"true", "--brokers"},
 		}},
 		"to measure": {"run --dir /d --measure true", options{
-			"run", 3, "/d", 5 * time.Second, true,
+			"run", 3, "/d", 5 * time.Second, true, false,
 			[]string{"true"},
 		}},
-		"never again": {"run --dir /d --restart-after 0 true", options{"run", 3, "/d", 0, false, []string{"true"}}},
+		"to cut": {"run --dir /d --cut true", options{
+			"run", 3, "/d", 5 * time.Second, false, true,
+			[]string{"true"},
+		}},
+		"never again": {"run --dir /d --restart-after 0 true", options{
+			"run", 3, "/d", 0, false, false,
+			[]string{"true"},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parse(strings.Fields(c.args))
@@ -78,6 +85,8 @@ func TestDirIsAskedForWithoutHome(t *testing.T) {
 func TestPropertiesText(t *testing.T) {
 	three := newNodes("/d", []int{20001, 20002, 20003, 20004, 20005, 20006, 20007, 20008, 20009, 20010, 20011, 20012})
 	one := newNodes("/d", []int{20001, 20002, 20003, 20004})
+	apart := newNodes("/d", []int{20001, 20002, 20003, 20004, 20005, 20006, 20007, 20008})
+	bridged(apart, []int{20011, 20012, 20013, 20014, 20015, 20016})
 	for name, c := range map[string]struct {
 		text string
 		want []string
@@ -91,6 +100,14 @@ func TestPropertiesText(t *testing.T) {
 			"transaction.state.log.replication.factor=3", "transaction.state.log.min.isr=2",
 			"offsets.topic.replication.factor=3",
 			"add.partitions.to.txn.retry.backoff.ms=1", "auto.create.topics.enable=false",
+		}},
+		"one that can be cut": {propertiesText(apart[1], apart), []string{
+			"controller.quorum.voters=1@127.0.0.1:20013,2@127.0.0.1:20016",
+			"listeners=PLAINTEXT://127.0.0.1:20005,SASL_SSL://127.0.0.1:20006,MTLS://127.0.0.1:20007," +
+				"PEERS://127.0.0.1:20014,CONTROLLER://127.0.0.1:20008",
+			"advertised.listeners=PLAINTEXT://127.0.0.1:20005,SASL_SSL://127.0.0.1:20006,MTLS://127.0.0.1:20007," +
+				"PEERS://127.0.0.1:20015,CONTROLLER://127.0.0.1:20016",
+			"inter.broker.listener.name=PEERS",
 		}},
 		"alone": {propertiesText(one[0], one), []string{
 			"controller.quorum.voters=1@127.0.0.1:20004", "min.insync.replicas=1",

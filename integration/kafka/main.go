@@ -3,7 +3,7 @@
 //
 //	kafka up   [--brokers 1|3] [--dir DIR]  start brokers and leave them running
 //	kafka down [--dir DIR]                  stop them
-//	kafka run  [--brokers 1|3] [--dir DIR] [--restart-after 5s] [--measure] -- COMMAND ARGS...
+//	kafka run  [--brokers 1|3] [--dir DIR] [--restart-after 5s] [--measure] [--cut] -- COMMAND ARGS...
 //	                                        run a command with brokers of its own
 //
 // Brokers have little memory and start soon, and their code is compiled in haste. With --measure they have the options
@@ -16,6 +16,7 @@
 //	KAFKA_SEEDS       the brokers' plaintext listeners, where everything is allowed
 //	KAFKA_SASL_SEEDS  their TLS listeners for SCRAM; there are no users but those that the command makes
 //	KAFKA_MTLS_SEEDS  their TLS listeners for client certificates: CN=x,O=weir is User:x
+//	KAFKA_CUT         with --cut: a broker is cut from the others while this file has its id; clients still reach it
 //	KAFKA_DIR         tls/ca.crt and ca.key, the authority that signs certificates; pids, a line for each broker
 //
 // A broker that ends while the command runs is started again after a while (0s: never), and the pids are written anew.
@@ -44,7 +45,7 @@ const (
 
 const usage = `usage: kafka up   [--brokers 1|3] [--dir DIR]
        kafka down [--dir DIR]
-       kafka run  [--brokers 1|3] [--dir DIR] [--restart-after 5s] [--measure] -- COMMAND ARGS...
+       kafka run  [--brokers 1|3] [--dir DIR] [--restart-after 5s] [--measure] [--cut] -- COMMAND ARGS...
 `
 
 // options are what the command line says.
@@ -54,6 +55,7 @@ type options struct {
 	dir          string        // absolute
 	restartAfter time.Duration // of run; 0: never
 	measure      bool          // of run
+	cut          bool          // of run: brokers can be cut from each other
 	command      []string      // of run
 }
 
@@ -124,6 +126,7 @@ func parse(args []string) (options, error) {
 	if o.verb == "run" {
 		flags.DurationVar(&o.restartAfter, "restart-after", 5*time.Second, "")
 		flags.BoolVar(&o.measure, "measure", false, "")
+		flags.BoolVar(&o.cut, "cut", false, "")
 	}
 	switch o.verb {
 	case "up", "run":

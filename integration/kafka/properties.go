@@ -14,6 +14,9 @@ type node struct {
 	mtls       int // port for clients with a certificate
 	controller int // port for the other controllers
 	dir        string
+
+	// Of a node that can be cut from the others: its port for them, and where the bridge has its ports.
+	peers, peersFront, controllerFront int
 }
 
 // portsPerNode is how many ports a node has.
@@ -33,30 +36,56 @@ func newNodes(dir string, ports []int) []node {
 	var nodes []node
 	for i := range len(ports) / portsPerNode {
 		p := ports[portsPerNode*i:]
-		nodes = append(nodes, node{i + 1, p[0], p[1], p[2], p[3], filepath.Join(dir, fmt.Sprintf("broker%d", i+1))})
+		nodes = append(nodes, node{
+			id: i + 1, plaintext: p[0], sasl: p[1], mtls: p[2], controller: p[3],
+			dir: filepath.Join(dir, fmt.Sprintf("broker%d", i+1)),
+		})
 	}
 	return nodes
 }
 
+// portsPerBridged is how many more ports a node has that can be cut from the others.
+const portsPerBridged = 3
+
+// bridged gives each node a port for the other brokers, and the ports of the bridge before it.
+func bridged(nodes []node, ports []int) {
+	for i := range nodes {
+		p := ports[portsPerBridged*i:]
+		nodes[i].peers, nodes[i].peersFront, nodes[i].controllerFront = p[0], p[1], p[2]
+	}
+}
+
 // propertiesText is the configuration of one node of a cluster. With three nodes all data are on three, and a write
-// needs two; one node does what it can.
+// needs two; one node does what it can. Where a node can be cut, the others reach it by a bridge.
 func propertiesText(n node, cluster []node) string {
 	var voters []string
 	for _, v := range cluster {
-		voters = append(voters, fmt.Sprintf("%d@127.0.0.1:%d", v.id, v.controller))
+		at := v.controller
+		if v.peers != 0 {
+			at = v.controllerFront
+		}
+		voters = append(voters, fmt.Sprintf("%d@127.0.0.1:%d", v.id, at))
 	}
 	replicas, inSync := len(cluster), max(1, len(cluster)-1)
 	const listeners = "PLAINTEXT://127.0.0.1:%d,SASL_SSL://127.0.0.1:%d,MTLS://127.0.0.1:%d"
 	clients := fmt.Sprintf(listeners, n.plaintext, n.sasl, n.mtls)
+	opened, advertised, peers := clients, clients, "PLAINTEXT"
+	if n.peers != 0 {
+		const more = "%s,PEERS://127.0.0.1:%d"
+		opened, peers = fmt.Sprintf(more, clients, n.peers), "PEERS"
+		advertised = fmt.Sprintf(more, clients, n.peersFront)
+		advertised += fmt.Sprintf(",CONTROLLER://127.0.0.1:%d", n.controllerFront)
+	}
 	lines := []string{
 		"process.roles=broker,controller",
 		fmt.Sprintf("node.id=%d", n.id),
 		"controller.quorum.voters=" + strings.Join(voters, ","),
-		fmt.Sprintf("listeners=%s,CONTROLLER://127.0.0.1:%d", clients, n.controller),
-		"advertised.listeners=" + clients,
+		fmt.Sprintf("listeners=%s,CONTROLLER://127.0.0.1:%d", opened, n.controller),
+		"advertised.listeners=" + advertised,
 		"controller.listener.names=CONTROLLER",
-		"inter.broker.listener.name=PLAINTEXT",
-		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,MTLS:SSL,CONTROLLER:PLAINTEXT",
+		"inter.broker.listener.name=" + peers,
+		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,MTLS:SSL,CONTROLLER:PLAINTEXT," +
+			"PEERS:PLAINTEXT",
 		"log.dirs=" + filepath.Join(n.dir, "data"),
 		fmt.Sprintf("broker.rack=rack%d", n.id),
 		fmt.Sprintf("default.replication.factor=%d", replicas),
