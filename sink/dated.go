@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,9 +28,10 @@ const (
 // ErrDone makes an action count as done where Before returns it.
 var ErrDone = errors.New("done")
 
-// Dated replaces whole files of a table that has one file a date, under the archive's lock. What replaces them is made
-// in .stage/TABLE-new. The name TABLE-commit makes it valid: from then on it is finished whatever happens. So a row
-// that moves to another date is never lost, and is in both files only until a crash is mended.
+// Dated replaces whole files of a table that has one file a date. Its writers have a lock among them, and no reader waits
+// while they write. What replaces files is made in .stage/TABLE-new. The name TABLE-commit makes it valid: from then on
+// it is finished whatever happens. So a row that moves to another date is never lost, and is in both files only until a
+// crash is mended. Files change places under the archive's lock if rows move, so careful readers see each row once.
 type Dated struct {
 	Dir   string // sink.dir
 	Table string // the table's directory below it, and the name of its files
@@ -75,9 +77,9 @@ func (d Dated) new() string { return filepath.Join(StagePath(d.Dir), d.Table+"-n
 // Committed returns the directory whose name makes new files valid.
 func (d Dated) Committed() string { return filepath.Join(StagePath(d.Dir), d.Table+"-commit") }
 
-// Lock takes the archive's lock. It waits so long for readers.
+// Lock takes the lock that the writers of the table have among them.
 func (d Dated) Lock(ctx context.Context, wait time.Duration) (lock *Lock, err error) {
-	path := LockPath(d.Dir)
+	path := filepath.Join(StagePath(d.Dir), d.Table+".lock")
 	err = d.Do(ActLock, path, func() error {
 		if err := os.MkdirAll(StagePath(d.Dir), 0o755); err != nil {
 			return err
@@ -88,8 +90,11 @@ func (d Dated) Lock(ctx context.Context, wait time.Duration) (lock *Lock, err er
 	return lock, err
 }
 
-// Commit replaces the files of some dates. write makes the new file of a date at a path. The caller holds the lock.
-func (d Dated) Commit(dates []string, write func(path, date string) error) error {
+// Commit replaces the files of some dates. The value of a date tells whether it loses rows to others of them. write makes
+// the new file of a date at a path. The caller holds the table's lock.
+func (d Dated) Commit(ctx context.Context, wait time.Duration, dates map[string]bool,
+	write func(path, date string) error,
+) error {
 	if err := d.prepare(dates, write); err != nil {
 		_ = d.discard() // otherwise the next writer does it
 		return err
@@ -102,17 +107,24 @@ func (d Dated) Commit(dates []string, write func(path, date string) error) error
 	if err := d.syncDir(StagePath(d.Dir)); err != nil {
 		return err
 	}
-	return d.finish()
+	return d.finish(ctx, wait)
 }
 
+// loses begins the name of a staged file that lacks rows which other files get. It sorts behind the names of those.
+const loses = "loses-"
+
 // prepare makes the new files, and the directories of their dates.
-func (d Dated) prepare(dates []string, write func(path, date string) error) error {
+func (d Dated) prepare(dates map[string]bool, write func(path, date string) error) error {
 	stage := d.new()
 	if err := d.makeDir(stage); err != nil {
 		return err
 	}
-	for _, date := range slices.Sorted(slices.Values(dates)) {
-		if err := write(filepath.Join(stage, datePrefix+date+suffix), date); err != nil {
+	for _, date := range slices.Sorted(maps.Keys(dates)) {
+		name := datePrefix + date + suffix
+		if dates[date] {
+			name = loses + name
+		}
+		if err := write(filepath.Join(stage, name), date); err != nil {
 			return err
 		}
 		dir := filepath.Dir(d.Path(date))
@@ -140,15 +152,28 @@ func (d Dated) syncDir(dir string) error {
 	return d.Do(ActSyncDir, dir, func() error { return SyncDir(dir) })
 }
 
-// finish puts committed files in their places. The caller holds the lock.
-func (d Dated) finish() error {
+// finish puts committed files in their places. Readers that hold the archive's lock do not see a row move. If they keep
+// it for longer than wait, the row appears in its new place first.
+func (d Dated) finish(ctx context.Context, wait time.Duration) error {
 	stage := d.Committed()
 	entries, err := os.ReadDir(stage)
 	if err != nil {
 		return fmt.Errorf("putting %s in place: %w", d.Table, err)
 	}
+	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), loses) }) {
+		lock := &Lock{}
+		err := d.Do(ActLock, LockPath(d.Dir), func() (err error) {
+			lock, err = Exclusive(ctx, d.Dir, wait)
+			return err
+		})
+		if err == nil {
+			defer lock.Unlock()
+		} else if !errors.Is(err, ErrLocked) && !errors.Is(err, ErrNoLocks) {
+			return err
+		}
+	}
 	for _, e := range entries {
-		name, isFile := strings.CutSuffix(e.Name(), suffix)
+		name, isFile := strings.CutSuffix(strings.TrimPrefix(e.Name(), loses), suffix)
 		date, isDate := strings.CutPrefix(name, datePrefix)
 		if !isFile || !isDate {
 			return fmt.Errorf("%s is not weir's: move it out", filepath.Join(stage, e.Name()))
@@ -178,8 +203,8 @@ func (d Dated) Unfinished() bool {
 	return false
 }
 
-// Resume finishes or undoes what a writer left that died. The caller holds the lock.
-func (d Dated) Resume() error {
+// Resume finishes or undoes what a writer left that died. The caller holds the table's lock.
+func (d Dated) Resume(ctx context.Context, wait time.Duration) error {
 	if err := d.discard(); err != nil {
 		return err
 	}
@@ -195,7 +220,20 @@ func (d Dated) Resume() error {
 			return err
 		}
 	}
-	return d.finish()
+	return d.finish(ctx, wait)
+}
+
+// Mend is Resume for those who do not hold the table's lock. It does nothing where nothing was left.
+func (d Dated) Mend(ctx context.Context, wait time.Duration) error {
+	if !d.Unfinished() {
+		return nil
+	}
+	lock, err := d.Lock(ctx, wait)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	return d.Resume(ctx, wait)
 }
 
 // discard removes files that were not committed.

@@ -96,6 +96,11 @@ func NewFollower[K comparable, R any](cfg config.Config, log *slog.Logger, topic
 // Run keeps the table until ctx ends. Then it reads to the topic's end, for at most Patience, and writes what is left.
 // Nothing ends it before. It logs trouble and goes on. Several may share a directory.
 func (f *Follower[K, R]) Run(ctx context.Context) {
+	// A row may be moving to another date since a sink was killed.
+	if err := (Dated{Dir: f.Config.Sink.Dir, Table: f.Table}).Mend(ctx, f.Wait); err != nil && ctx.Err() == nil {
+		f.writing.Worth(err, time.Now())
+		f.Log.Warn("cannot write rows to the archive, trying again", "err", err)
+	}
 	for tries := 1; ctx.Err() == nil; tries++ {
 		began := time.Now()
 		err := f.follow(ctx)
@@ -152,7 +157,7 @@ func (f *Follower[K, R]) isAnew(now time.Time) bool {
 	anew := false
 	for date, l := range f.left {
 		info, err := os.Stat(f.path(date))
-		same := err == nil && l.file != nil && sameFile(info, l.file) || err != nil && l.file == nil
+		same := err == nil && l.file != nil && SameFile(info, l.file) || err != nil && l.file == nil
 		if !same || now.Sub(l.since) >= anewAfter {
 			delete(f.left, date)
 			f.next, anew = 0, true
@@ -165,8 +170,8 @@ func (f *Follower[K, R]) path(date string) string {
 	return Dated{Dir: f.Config.Sink.Dir, Table: f.Table}.Path(date)
 }
 
-// sameFile reports whether nobody has changed a file, or its rights, between two looks.
-func sameFile(a, b fs.FileInfo) bool {
+// SameFile reports whether nobody has changed a file, or its rights, between two looks.
+func SameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && changed(a).Equal(changed(b))
 }
 
@@ -278,8 +283,8 @@ func (f *Follower[K, R]) flush(ctx context.Context, now time.Time) {
 	f.count()
 }
 
-// leaveOut notes which dates are left as they are, and the rows of each that are pending. Such a file may also have rows
-// of which there are newer ones elsewhere. Once it comes back they have to go: the topic is read again for them, too.
+// leaveOut notes which dates are left as they are, and the pending rows of each. Such a file may also have rows, of
+// which there are newer ones elsewhere. Once it comes back they have to go: the topic is read again for them, too.
 func (f *Follower[K, R]) leaveOut(bad map[string]error, now time.Time) {
 	rows := map[string]int{}
 	if len(bad) > 0 {

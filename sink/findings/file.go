@@ -192,37 +192,51 @@ func (f *file) walk(fn func(*Row) error) (err error) {
 	return nil
 }
 
-// writeRows writes a file of rows, which are in order.
-func writeRows(w io.Writer, topic, topicID string, rows []Row) error {
-	out := parquet.NewGenericWriter[Row](w,
+// writer writes rows, which come in order.
+type writer struct {
+	out         *parquet.GenericWriter[Row]
+	rows        int
+	first, last string // ids of jobs
+}
+
+func newWriter(w io.Writer) *writer {
+	return &writer{out: parquet.NewGenericWriter[Row](w,
 		parquet.Compression(compression),
 		parquet.CreatedBy("weir", strconv.Itoa(version), sink.Build()),
 		parquet.MaxRowsPerRowGroup(groupRows),
-	)
-	if _, err := out.Write(rows); err != nil {
-		return fmt.Errorf("writing findings: %w", err)
+	)}
+}
+
+func (w *writer) add(r *Row) error {
+	if w.rows == 0 {
+		w.first = r.JobID
 	}
-	first, last := "", ""
-	if len(rows) > 0 {
-		first, last = rows[0].JobID, rows[len(rows)-1].JobID
+	w.rows, w.last = w.rows+1, r.JobID
+	if _, err := w.out.Write([]Row{*r}); err != nil {
+		return fmt.Errorf("writing a finding: %w", err)
 	}
+	return nil
+}
+
+// close ends the file with its footer.
+func (w *writer) close(topic, topicID string) error {
 	for _, pair := range [][2]string{
 		{"weir.findings", strconv.Itoa(version)},
 		{"weir.topic", topic},
 		{"weir.topic_id", topicID},
-		{"weir.rows", strconv.Itoa(len(rows))},
-		{"weir.first_job", first},
-		{"weir.last_job", last},
+		{"weir.rows", strconv.Itoa(w.rows)},
+		{"weir.first_job", w.first},
+		{"weir.last_job", w.last},
 	} {
-		out.SetKeyValueMetadata(pair[0], pair[1])
+		w.out.SetKeyValueMetadata(pair[0], pair[1])
 	}
-	return out.Close()
+	return w.out.Close()
 }
 
 // schema is the schema of a file: that of an empty one.
 var schema = sync.OnceValue(func() sink.Schema {
 	var b bytes.Buffer
-	err := writeRows(&b, "", "", nil)
+	err := newWriter(&b).close("", "")
 	if err == nil {
 		var s sink.Schema
 		if s, err = sink.SchemaOf(b.Bytes()); err == nil {

@@ -133,12 +133,12 @@ func TestRunTopicMadeAnew(t *testing.T) {
 	b.archived("1 serial after 2026-11-21", "2 serial kept 2026-11-20")
 }
 
-// TestRunTopicMadeAnewMeanwhile: a reader holds the lock while the topic is made anew. What could not be written of the
+// TestRunTopicMadeAnewMeanwhile: another sink writes while the topic is made anew. What could not be written of the
 // old topic loses against the new one's records, although their offsets are small. It is kept where there is none.
 func TestRunTopicMadeAnewMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	lock, err := sink.TakeLock(t.Context(), sink.LockPath(b.Config.Sink.Dir), false, sinktest.LockFor)
+	lock, err := (&store{dir: b.Config.Sink.Dir}).disk().Lock(t.Context(), sinktest.LockFor)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,13 +82,15 @@ func newestFirst(a, b held) int {
 	return cmp.Or(cmp.Compare(b.position, a.position), cmp.Compare(b.date, a.date), cmp.Compare(b.from, a.from))
 }
 
-// write brings the files up to date with the newest record of each finding. It waits so long for readers. It returns
-// why the files of some dates cannot be used: they stay as they are, and the findings of these dates are not written.
+// write brings the files up to date with the newest record of each finding. It waits so long for other writers, and for
+// readers where rows move. It returns why the files of some dates cannot be used: they stay as they are, and the
+// findings of these dates are not written.
 func (s *store) write(
 	ctx context.Context, wait time.Duration, topicID string, records map[key]Row,
 ) (bad map[string]error, err error) {
 	defer sink.Recovered(&err)
 	// Nearly always there is nothing to do after a start, and nobody has to wait for that.
+	before := s.look()
 	edits, bad, err := s.planned(ctx, topicID, records)
 	if err != nil || len(edits) == 0 && !s.disk().Unfinished() {
 		return bad, err
@@ -98,15 +100,36 @@ func (s *store) write(
 		return nil, err
 	}
 	defer lock.Unlock()
-	if err := s.disk().Resume(); err != nil {
+	if err := s.disk().Resume(ctx, wait); err != nil {
 		return nil, err
 	}
-	if edits, bad, err = s.planned(ctx, topicID, records); err != nil || len(edits) == 0 {
-		return bad, err
+	if !maps.EqualFunc(before, s.look(), sink.SameFile) { // another sink wrote, or a date came back
+		if edits, bad, err = s.planned(ctx, topicID, records); err != nil {
+			return nil, err
+		}
 	}
-	return bad, s.disk().Commit(slices.Collect(maps.Keys(edits)), func(path, date string) error {
+	if len(edits) == 0 {
+		return bad, nil
+	}
+	loses := map[string]bool{}
+	for date, e := range edits {
+		loses[date] = len(e.drop) > 0 && len(edits) > 1
+	}
+	return bad, s.disk().Commit(ctx, wait, loses, func(path, date string) error {
 		return s.writeFile(path, date, topicID, edits[date])
 	})
+}
+
+// look returns the files of all dates as they are now.
+func (s *store) look() map[string]fs.FileInfo {
+	files := map[string]fs.FileInfo{}
+	dates, _ := s.disk().Dates() // planned returns the error
+	for _, date := range dates {
+		if info, err := os.Stat(s.disk().Path(date)); err == nil {
+			files[date] = info
+		}
+	}
+	return files
 }
 
 // planned looks at the files, and returns how they change. It reads each file that may have one of the findings, or
@@ -172,17 +195,6 @@ func (s *store) read(date, topicID string, wanted func(*file) bool, fn func(*Row
 
 // writeFile writes the new file of a date: the rows of its present file, with the edit.
 func (s *store) writeFile(path, date, topicID string, e *edit) (err error) {
-	rows := slices.Collect(maps.Values(e.put))
-	err = s.read(date, topicID, func(*file) bool { return true }, func(r *Row) {
-		if _, replaced := e.put[r.key()]; !replaced && !e.drop[r.key()] {
-			rows = append(rows, *r)
-		}
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	slices.SortFunc(rows, func(a, b Row) int { return a.key().compare(b.key()) })
-
 	var out *os.File
 	err = s.disk().Do(sink.ActCreate, path, func() error {
 		out, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
@@ -200,13 +212,43 @@ func (s *store) writeFile(path, date, topicID string, e *edit) (err error) {
 		err = s.disk().Do(sink.ActWrite, path, func() error { n, err = out.Write(b); return err })
 		return n, err
 	}), 256<<10)
-	if err := cmp.Or(writeRows(buffered, s.topic, topicID, rows), buffered.Flush()); err != nil {
+	w := newWriter(buffered)
+	if err = s.copyRows(w, date, topicID, e); err == nil {
+		err = cmp.Or(w.close(s.topic, topicID), buffered.Flush())
+	}
+	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	if err := s.disk().Do(sink.ActSync, path, out.Sync); err != nil {
 		return fmt.Errorf("syncing %s: %w", path, err)
 	}
 	return nil
+}
+
+// copyRows merges the rows of a date's present file with those of the edit.
+func (s *store) copyRows(w *writer, date, topicID string, e *edit) error {
+	puts := slices.SortedFunc(maps.Keys(e.put), key.compare)
+	var failed error // not the present file's fault
+	put := func() {
+		row := e.put[puts[0]]
+		puts, failed = puts[1:], w.add(&row)
+	}
+	err := s.read(date, topicID, func(*file) bool { return true }, func(r *Row) {
+		k := r.key()
+		for len(puts) > 0 && puts[0].compare(k) <= 0 && failed == nil {
+			put()
+		}
+		if _, replaced := e.put[k]; !replaced && !e.drop[k] && failed == nil {
+			failed = w.add(r)
+		}
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return cmp.Or(failed, err)
+	}
+	for len(puts) > 0 && failed == nil {
+		put()
+	}
+	return failed
 }
 
 // Write writes the final ones of some findings into the archive in dir, as a sink does that has read their records.

@@ -120,11 +120,11 @@ func TestRunTopicMadeAnew(t *testing.T) {
 	b.archived("1 after 2026-11-21", "2 kept 2026-11-20")
 }
 
-// TestRunWaitsForReaders: jobs wait while somebody holds the lock, and the log has it once.
-func TestRunWaitsForReaders(t *testing.T) {
+// TestRunWaitsForWriters: jobs wait while another sink writes, and the log has it once.
+func TestRunWaitsForWriters(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	lock, err := sink.TakeLock(t.Context(), sink.LockPath(b.Config.Sink.Dir), false, sinktest.LockFor)
+	lock, err := (&store{dir: b.Config.Sink.Dir}).disk().Lock(t.Context(), sinktest.LockFor)
 	if err != nil {
 		t.Fatal(err)
 	}

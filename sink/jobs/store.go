@@ -2,8 +2,6 @@ package jobs
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/weirhpc/weir/sink"
@@ -42,7 +40,7 @@ func (s *store) write(
 		return nil, err
 	}
 	defer lock.Unlock()
-	if err := s.disk().Resume(); err != nil {
+	if err := s.disk().Resume(ctx, wait); err != nil {
 		return nil, err
 	}
 	if seen, err = s.look(ctx, topicID, ids, seen); err != nil {
@@ -52,7 +50,11 @@ func (s *store) write(
 	if len(edits) == 0 {
 		return seen.bad(), nil
 	}
-	return seen.bad(), s.disk().Commit(slices.Collect(maps.Keys(edits)), func(path, date string) error {
+	loses := map[string]bool{}
+	for date, e := range edits {
+		loses[date] = len(e.drop) > 0 && len(edits) > 1
+	}
+	return seen.bad(), s.disk().Commit(ctx, wait, loses, func(path, date string) error {
 		return s.writeFile(path, date, topicID, edits[date])
 	})
 }

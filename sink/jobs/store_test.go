@@ -226,20 +226,73 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// TestReadersKeepTheLock: the sink waits for them for some time, and tries again later.
-func TestReadersKeepTheLock(t *testing.T) {
+// TestReadersKeepNobodyOut: a reader holds the lock for hours. What is new is written at once, and what moves is there
+// all the time.
+func TestReadersKeepNobodyOut(t *testing.T) {
 	s := newStore(t)
-	row := Row{Cluster: "c", JobID: "1", End: epoch}
+	row := Row{Cluster: "c", JobID: "1", Start: new(epoch - 5), End: epoch}
 	s.put(t, "id", row)
 	lock, err := sink.TakeLock(t.Context(), sink.LockPath(s.dir), false, sinktest.LockFor)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.put(t, "id", row) // nothing to write
-	row.Position = 1
-	if _, err := s.write(t.Context(), time.Millisecond, "id", last([]Row{row})); !errors.Is(err, sink.ErrLocked) {
-		t.Error(err)
+	defer lock.Unlock()
+	s.before = func(action, path string) error {
+		if action == sink.ActLock && path == sink.LockPath(s.dir) {
+			return errors.New("a writer of one date waits for readers")
+		}
+		return sinktest.NoSync(action, path)
 	}
-	lock.Unlock()
-	s.put(t, "id", row)
+	row.Position, row.User = 1, "changed"
+	other := Row{Cluster: "c", JobID: "2", End: epoch, Position: 2}
+	s.put(t, "id", row, other)
+	renames := 0
+	s.before = func(action, path string) error {
+		if action == sink.ActRename {
+			renames++
+			if rows, err := Find(t.Context(), s.dir, "1"); err != nil || len(rows) == 0 {
+				t.Errorf("ahead of %s: %v, %v", path, rows, err)
+			}
+		}
+		return sinktest.NoSync(action, path)
+	}
+	for n := range int64(2) { // to a date behind, and to one before
+		row.Position, row.End = 3+n, epoch+(1-n)*dayMs
+		if bad, err := s.write(t.Context(), time.Millisecond, "id", last([]Row{row})); err != nil || len(bad) > 0 {
+			t.Fatal(bad, err)
+		}
+		equal(t, last([]Row{row, other}), stored(t, s.dir), "a move")
+	}
+	if renames != 6 {
+		t.Errorf("%d renames: the hook is not ahead of each", renames)
+	}
+}
+
+// TestMendAtStart: a sink died between the two renames of a job that moved. The next one finishes that before it reads
+// anything: the topic may have forgotten the job.
+func TestMendAtStart(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := store{dir: b.Config.Sink.Dir, topic: "weir.jobs", before: sinktest.NoSync}
+	row := Row{Cluster: "c", JobID: "1", User: "ada", Start: new(epoch - 5), End: epoch}
+	s.put(t, "", row)
+	row.End, row.Position = epoch+dayMs, 1
+	s.before = func(action, path string) error {
+		if action == sink.ActRename && path == Path(s.dir, "2026-11-20") {
+			return sinktest.ErrCrash
+		}
+		return sinktest.NoSync(action, path)
+	}
+	if _, err := s.write(t.Context(), sinktest.LockFor, "", last([]Row{row})); !errors.Is(err, sinktest.ErrCrash) {
+		t.Fatal(err)
+	}
+	if rows, err := Find(t.Context(), s.dir, "1"); err != nil || len(rows) != 2 {
+		t.Fatalf("after the crash: %v, %v", rows, err)
+	}
+	b.follow(time.Hour)
+	kafkatest.Eventually(t, "the end of the move", func() bool {
+		rows, err := Find(t.Context(), s.dir, "1")
+		return err == nil && len(rows) == 1 && !s.disk().Unfinished()
+	})
+	equal(t, last([]Row{row}), stored(t, s.dir), "at the end")
 }

@@ -128,7 +128,7 @@ func (d *disk) publish(ctx context.Context, staged, date string, o *Options) err
 	}
 	lock := &sink.Lock{}
 	err := d.do(actLock, sink.LockPath(d.dir), func() (err error) {
-		lock, err = sink.TakeLock(ctx, sink.LockPath(d.dir), true, o.Wait)
+		lock, err = sink.Exclusive(ctx, d.dir, o.Wait)
 		return err
 	})
 	if errors.Is(err, sink.ErrLocked) {
