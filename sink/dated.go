@@ -28,10 +28,10 @@ const (
 // ErrDone makes an action count as done where Before returns it.
 var ErrDone = errors.New("done")
 
-// Dated replaces whole files of a table that has one file a date. Its writers have a lock among them, and no reader waits
-// while they write. What replaces files is made in .stage/TABLE-new. The name TABLE-commit makes it valid: from then on
-// it is finished whatever happens. So a row that moves to another date is never lost, and is in both files only until a
-// crash is mended. Files change places under the archive's lock if rows move, so careful readers see each row once.
+// Dated replaces whole files of a table that has one file a date. Its writers have a lock among them, and no reader
+// waits while they write. What replaces files is made in .stage/TABLE-new. The name TABLE-commit makes it valid: from
+// then on it is finished whatever happens. So a row that moves to another date is never lost, and is in both files only
+// until a crash is mended. Files change places under the archive's lock if rows move: careful readers see each row once.
 type Dated struct {
 	Dir   string // sink.dir
 	Table string // the table's directory below it, and the name of its files
@@ -90,8 +90,8 @@ func (d Dated) Lock(ctx context.Context, wait time.Duration) (lock *Lock, err er
 	return lock, err
 }
 
-// Commit replaces the files of some dates. The value of a date tells whether it loses rows to others of them. write makes
-// the new file of a date at a path. The caller holds the table's lock.
+// Commit replaces the files of some dates. The value of a date tells whether it loses rows to others of them. write
+// makes the new file of a date at a path. The caller holds the table's lock.
 func (d Dated) Commit(ctx context.Context, wait time.Duration, dates map[string]bool,
 	write func(path, date string) error,
 ) error {

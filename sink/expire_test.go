@@ -137,7 +137,7 @@ func TestExpiryKilledAnywhere(t *testing.T) {
 		if text, err := os.ReadFile(mine); err != nil || string(text) != "mine" {
 			t.Fatalf("step %d: %v", steps, err)
 		}
-		if rest, _ := filepath.Glob(filepath.Join(StagePath(b.expiry.dir), "*")); len(rest) > 0 {
+		if rest, _ := filepath.Glob(filepath.Join(StagePath(b.expiry.dir), "*-*")); len(rest) > 0 {
 			t.Fatalf("step %d: %v", steps, rest)
 		}
 		if steps < 20 && done {
