@@ -91,7 +91,8 @@ func newCheck() *cobra.Command {
 		Long: `Validates a configuration and the files that it names, and prints it as it takes effect.
 
 It asks no broker. It ends with status 2 if anything is wrong. Names of agent.metrics_file that no metric has are wrong;
-metrics in use that it lacks get a note on standard error.
+metrics in use that it lacks get a note on standard error. So does each file that other users may read or change, though
+weir relies on it: passwords and keys, programs and their directories, lists and files of metrics.
 
 If sink.dir is there and can be written to, it tries what the archive needs of that file system: hard links, flock(2)
 between two processes of this host, the exchange of two directories, and one file system for .stage and summaries. It
@@ -106,11 +107,12 @@ leaves nothing behind. Without hard links no sink works: that is wrong. The othe
 			if len(cfg.Kafka.Brokers) == 0 {
 				return usageError{kafka.ErrNoBrokers}
 			}
+			open := exposed(cfg)
 			if err := checkFiles(cfg); err != nil {
 				return usageError{err}
 			}
 			listed, err := checkList(cfg)
-			for _, note := range listed {
+			for _, note := range append(open, listed...) {
 				say(c.ErrOrStderr(), "weir: note: %s", note)
 			}
 			if err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/weirhpc/weir/config"
 )
 
 // checkArchive runs weir check with a directory for the archive, and returns what it noted.
@@ -99,5 +101,69 @@ func TestHungFileIsStatus1(t *testing.T) {
 			!strings.Contains(stderr, "no answer") {
 			t.Errorf("%s: status %d: %s", command, status, stderr)
 		}
+	}
+}
+
+// TestCheckNotesWhatOthersMayChange: a program, a file or a secret that is open to other users is reported with the
+// remedy, and what is in order is not.
+func TestCheckNotesWhatOthersMayChange(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("FILES OF ANOTHER USER SKIPPED: IT TAKES ROOT TO MAKE THEM")
+	}
+	dir := t.TempDir()
+	put := func(name string, mode os.FileMode, uid int) string {
+		path := filepath.Join(dir, name)
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("#!/bin/sh\n"), 0o600))
+		if err := errors.Join(err, os.Chown(path, uid, uid), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	metrics := func(name string) []config.SiteMetric { return []config.SiteMetric{{Name: name}} }
+	of := func(program, text, password string) config.Config {
+		cfg := config.Default()
+		cfg.Kafka.SASL.PasswordFile = password
+		cfg.Agent.Sources = []config.SiteSource{
+			{Name: "a", Exec: []string{program}, Metrics: metrics("a")}, {Name: "b", File: text, Metrics: metrics("b")},
+		}
+		cfg.Balance.Slurm.Enabled, cfg.Balance.Slurm.Bin = true, filepath.Join(dir, "slurm")
+		return cfg
+	}
+	squeue := put("slurm/squeue", 0o755, 0)
+	good := of(put("good/rack", 0o755, 0), put("good/rack.txt", 0o644, 1000), put("good/password", 0o640, 0))
+	if notes := exposed(good); len(notes) > 0 {
+		t.Errorf("in order: %q", notes)
+	}
+	bad := of(put("bad/rack", 0o777, 0), put("bad/rack.txt", 0o666, 1000), put("bad/password", 0o644, 0))
+	if err := errors.Join(os.Chmod(squeue, 0o777), os.Chmod(filepath.Dir(squeue), 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	foreign := of(put("foreign/rack", 0o755, 1000), "", "")
+	for name, c := range map[string]struct {
+		cfg  config.Config
+		want []string
+	}{
+		"program": {bad, []string{"agent.sources[0].exec", "bad/rack (mode 0777)", "chmod go-w"}},
+		"file":    {bad, []string{"agent.sources[1].file", "bad/rack.txt (mode 0666)", "chmod o-w"}},
+		"secret":  {bad, []string{"kafka.sasl.password_file", "bad/password (mode 0644)", "chmod o="}},
+		"squeue":  {bad, []string{"balance.slurm.bin " + squeue + " (mode 0777)", "chmod go-w"}},
+		"bin":     {bad, []string{"balance.slurm.bin, the directory " + filepath.Dir(squeue), "chmod go-w"}},
+		"owner":   {foreign, []string{"agent.sources[0].exec", "foreign/rack", "user 1000 owns it", "chown root"}},
+	} {
+		if notes := exposed(c.cfg); !slices.ContainsFunc(notes, func(note string) bool {
+			return !slices.ContainsFunc(c.want, func(w string) bool { return !strings.Contains(note, w) })
+		}) {
+			t.Errorf("%s: no note has all of %q:\n%s", name, c.want, strings.Join(notes, "\n"))
+		}
+	}
+	file := filepath.Join(dir, "weir.yaml")
+	text := "kafka: {brokers: [\"127.0.0.1:9092\"]}\nagent: {sources: [{name: a, exec: [" + dir + "/bad/rack], " +
+		"metrics: [{name: rack_power, unit: W, scope: node, kind: gauge}]}]}\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	status, _, stderr := weir(t.Context(), "check", "--config", file)
+	if status != exitDone || !strings.Contains(stderr, "weir: note: agent.sources[0].exec") {
+		t.Errorf("status %d: %s", status, stderr)
 	}
 }
