@@ -19,6 +19,8 @@ const (
 	mostOverRepeats = 2.  // residual over the noise of repeats
 	suspectSigmas   = 3.  // a pair further off is worth measuring again
 	mostSuspects    = 1e6 // pairs that a result lists
+	mostStrange     = .5  // share of a node's pairs that are further off
+	leastPairs      = 5   // of a node, of which that is a share
 	sureOf          = 6.  // standard errors
 	correlatedNodes = 500 // nodes that the correlation is taken of
 )
@@ -102,8 +104,40 @@ func (c candidate) doubtPairs(m *latency.Matrix, residual func(a, b int) float64
 	if c.outliers > mostOutliers && c.outliers*float64(n*(n-1)/2) > 2 {
 		doubt("%.0f %% of the latencies are outliers: measure them again", 100*c.outliers)
 	}
+	c.doubtNodes(m, residual, doubt)
 	if r, sure := c.correlation(m, residual); r > mostCorrelation && sure {
 		doubt("what the model leaves unexplained is alike at neighbours (correlation %.2f)", r)
+	}
+}
+
+// doubtNodes doubts a node that fits nowhere: it is broken, or its latencies are made up. They may change how the nodes
+// near it are grouped.
+func (c candidate) doubtNodes(
+	m *latency.Matrix, residual func(a, b int) float64, doubt func(string, ...any),
+) {
+	bound := suspectSigmas * max(c.sigma, leastNoise)
+	worst, name, strange := mostStrange, "", 0
+	for a := range m.Len() {
+		known, off := 0, 0
+		for b := range m.Len() {
+			if a == b || math.IsNaN(residual(a, b)) {
+				continue
+			}
+			known++
+			if math.Abs(residual(a, b)) > bound {
+				off++
+			}
+		}
+		if share := float64(off) / float64(max(known, leastPairs)); share > mostStrange {
+			strange++
+			if share > worst {
+				worst, name = share, m.Names()[a]
+			}
+		}
+	}
+	if strange > 0 {
+		doubt("%d nodes fit nowhere, above all %s: %.0f %% of its latencies are far off: measure without it",
+			strange, name, 100*worst)
 	}
 }
 
