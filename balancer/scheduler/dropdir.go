@@ -46,7 +46,8 @@ type DropDir struct {
 	keepMs int64
 	many   int // so many files are worth a warning
 
-	files   map[string]*dropFile // as they were last read; only scan uses this and the next two
+	files   map[string]*dropFile // as they were last read; only scan uses this and the next three
+	past    pastFiles
 	scans   int
 	checked time.Time // when the files of past jobs were last joined with the others
 
@@ -124,7 +125,7 @@ func (d *DropDir) Jobs(time.Time) ([]Job, []Fault) {
 
 // scan reads what is new. After an error, what was known stays.
 func (d *DropDir) scan(now time.Time) {
-	if err := d.read(); err != nil {
+	if err := d.read(now.UnixMilli()); err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.broken = d.fault(err)
@@ -140,7 +141,7 @@ func (d *DropDir) scan(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.known, d.jobs, d.faults, d.broken = true, jobs, faults, nil
-	if len(d.files) > d.many {
+	if len(d.files)+len(d.past.files) > d.many {
 		reason := fmt.Sprintf("the drop directory %s has more than %d files, which makes reading it slow: "+
 			"remove old ones, as deploy/slurm/epilog does", d.dir, d.many)
 		d.broken = []Fault{{Followed: true, Reason: reason}}
@@ -148,24 +149,34 @@ func (d *DropDir) scan(now time.Time) {
 }
 
 // read brings the files up to date. It forgets none after an error.
-func (d *DropDir) read() error {
+func (d *DropDir) read(nowMs int64) error {
 	dir, err := os.Open(d.dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = dir.Close() }() // nothing was written
 	if d.files == nil {
-		d.files = map[string]*dropFile{}
+		d.files, d.past = map[string]*dropFile{}, newPastFiles()
 	}
 	d.scans++
+	var starts []string // that are not known; they come last, so that most are seen to be of past jobs
 	for {
 		entries, err := dir.ReadDir(dropBatch)
 		for _, e := range entries {
-			d.readEntry(e)
+			name := e.Name()
+			if !d.alone && strings.HasSuffix(name, ".start") && d.files[name] == nil && !d.past.knows(name) {
+				starts = append(starts, name)
+			} else {
+				d.readEntry(name, e.Info, nowMs)
+			}
 		}
 		switch {
 		case errors.Is(err, io.EOF):
+			for _, name := range starts {
+				d.readEntry(name, func() (os.FileInfo, error) { return os.Lstat(filepath.Join(d.dir, name)) }, nowMs)
+			}
 			maps.DeleteFunc(d.files, func(_ string, f *dropFile) bool { return f.scan != d.scans })
+			d.past.keep(d.scans)
 			return nil
 		case err != nil:
 			return err
@@ -174,18 +185,18 @@ func (d *DropDir) read() error {
 }
 
 // readEntry reads a file about a job if it has changed since it was last read.
-func (d *DropDir) readEntry(e os.DirEntry) {
-	old := d.files[e.Name()]
+func (d *DropDir) readEntry(name string, stat func() (os.FileInfo, error), nowMs int64) {
+	old := d.files[name]
 	job, ok := Job{}, old != nil
 	if !ok {
-		job, ok = dropName(e.Name())
+		job, ok = dropName(name)
 	} else {
 		job.JobID, job.Restart = old.job.JobID, old.job.Restart
 	}
 	if !ok {
 		return
 	}
-	info, err := e.Info()
+	info, err := stat()
 	if err != nil {
 		return // it went meanwhile
 	}
@@ -193,9 +204,43 @@ func (d *DropDir) readEntry(e os.DirEntry) {
 		old.scan = d.scans
 		return
 	}
+	if d.past.has(name, info, d.scans) {
+		return
+	}
 	f := &dropFile{info: info, job: job, scan: d.scans}
-	if f.err = f.read(filepath.Join(d.dir, e.Name())); !errors.Is(f.err, os.ErrNotExist) {
-		d.files[e.Name()] = f
+	if f.err = f.read(filepath.Join(d.dir, name)); errors.Is(f.err, os.ErrNotExist) {
+		return
+	}
+	d.files[name] = f
+	if f.err == nil && !d.alone {
+		d.meetPast(name, f, nowMs)
+	}
+}
+
+// meetPast forgets what a file says if its job ended too long ago for any interval. It looks at the job's other file:
+// if an end is no longer past, or was before the start, both are read again.
+func (d *DropDir) meetPast(name string, f *dropFile, nowMs int64) {
+	start, end := startName(&f.job), endName(&f.job)
+	switch ended, past := d.past.endOf(end); {
+	case name == end && *f.job.End < nowMs-d.keepMs:
+		if s := d.files[start]; s == nil || s.err == nil && *s.job.Start <= *f.job.End {
+			d.forget(end)
+			d.forget(start)
+		}
+	case name == end:
+		d.past.drop(start)
+	case past && *f.job.Start < ended:
+		d.forget(start)
+	case past:
+		d.past.drop(end)
+	}
+}
+
+// forget keeps of a file only that it is past.
+func (d *DropDir) forget(name string) {
+	if f := d.files[name]; f != nil {
+		d.past.add(name, f, d.scans)
+		delete(d.files, name)
 	}
 }
 
@@ -221,6 +266,10 @@ func (d *DropDir) list(nowMs int64) (jobs []Job, faults []Fault) {
 			f.past = past
 		}
 		if past {
+			if !d.alone { // no other job's file can change that
+				d.forget(startName(&j))
+				d.forget(endName(&j))
+			}
 			continue
 		}
 		kept = append(kept, j)

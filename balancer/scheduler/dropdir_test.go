@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -600,6 +601,89 @@ func TestDropDirPastJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	look(dropCheck, "1 1000 true, 2 360000000 false")
+}
+
+// TestDropDirForgetsPastJobs: beside Slurm, of a job that ended long ago only that is kept. Whatever changes is read
+// again.
+func TestDropDirForgetsPastJobs(t *testing.T) {
+	const many, day = 5000, 86_400_000
+	d := dropInBesideSlurm(t)
+	now := time.UnixMilli(day)
+	for i := range many {
+		d.drop(t, fmt.Sprint(i, ".0.start"), fmt.Sprintf("start_ms=%d\nnodes=n[1-9]\nname=%d\n", i, i))
+		d.drop(t, fmt.Sprint(i, ".0.end"), fmt.Sprintf("end_ms=%d\n", i))
+	}
+	d.drop(t, "runs.0.start", "start_ms=1\nnodes=n1\n")
+	d.drop(t, "backwards.0.start", "start_ms=9000\nnodes=n1\n")
+	d.drop(t, "backwards.0.end", "end_ms=1000\n")
+	look := func(want string, wantFaults int) {
+		t.Helper()
+		d.scan(now)
+		var got []string
+		jobs, faults := d.Jobs(now)
+		for _, j := range jobs {
+			got = append(got, fmt.Sprint(j.JobID, " ", Life(&j).Start, " ", j.End != nil))
+		}
+		slices.Sort(got)
+		if text := strings.Join(got, ", "); text != want || len(faults) != wantFaults {
+			t.Errorf("%s, want %s; faults %+v", text, want, faults)
+		}
+	}
+	scan := func() { d.scan(now) }
+	scan()
+	look("backwards 9000 false, runs 1 false", 1)
+	if len(d.files) != 3 || len(d.past.files) != 2*many {
+		t.Errorf("%d files are kept, and %d as past, of %d", len(d.files), len(d.past.files), 2*many+3)
+	}
+	// A later life of a number, an end that is written again, and one of a job that runs.
+	d.drop(t, "17.0.start", fmt.Sprintf("start_ms=%d\nnodes=n1\n", day-5))
+	d.drop(t, "18.0.end", fmt.Sprintf("end_ms=%d\n", day-1000))
+	d.drop(t, "runs.0.end", fmt.Sprintf("end_ms=%d\n", day-7))
+	scan()
+	look("17 86399995 false, 18 18 true, backwards 9000 false, runs 1 true", 2)
+	for _, name := range []string{"17.0.start", "17.0.end", "19.0.start", "19.0.end", "backwards.0.end"} {
+		if err := os.Remove(filepath.Join(d.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look("18 18 true, backwards 9000 false, runs 1 true", 0)
+	now = now.Add(time.Hour) // these are past by now, too
+	look("backwards 9000 false", 0)
+	if len(d.files) != 1 || len(d.past.files) != 2*many-4+2 {
+		t.Errorf("%d files are kept, and %d as past", len(d.files), len(d.past.files))
+	}
+}
+
+// BenchmarkDropDirStart reads the files of 100,000 jobs that ended today, beside Slurm, and reports what a job takes.
+func BenchmarkDropDirStart(b *testing.B) {
+	const jobs = 100_000
+	cfg := slurmConfig()
+	cfg.Balance.DropDir = b.TempDir()
+	for i := range jobs {
+		for name, text := range map[string]string{
+			"start": fmt.Sprintf("start_ms=%d\nnodes=n[%d-%d]\nuser=ada\nname=run %d\n", i*400, i%1000, i%1000+3, i),
+			"end":   fmt.Sprintf("end_ms=%d\n", i*400+390_000),
+		} {
+			path := filepath.Join(cfg.Balance.DropDir, fmt.Sprintf("%d.0.%s", 40_000_000+i, name))
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	var m runtime.MemStats
+	held := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	for b.Loop() {
+		before := held()
+		d := newDropDir(cfg)
+		d.scan(time.UnixMilli(86_400_000))
+		b.ReportMetric(float64(held()-before)/jobs, "held-B/job")
+		runtime.KeepAlive(d)
+	}
 }
 
 // BenchmarkDropDirPoll is a poll late on a day of 200,000 jobs, of which 1,000 run.
