@@ -91,7 +91,7 @@ func (b *balancer) begin(ctx context.Context, producer *kafka.Producer) (*memory
 	}
 	read, cancel := context.WithTimeout(ctx, readPatience)
 	defer cancel()
-	m, err := b.restore(read, producer.Admin())
+	m, err := b.restore(read, producer)
 	if err != nil {
 		return nil, err
 	}

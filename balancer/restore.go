@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/kafka"
@@ -50,7 +49,7 @@ func newMemory(nodeBytes int64, now time.Time) *memory {
 // restore reads topics balance, routes and jobs to their ends. It may only be called after fencing. Then nobody else
 // writes these topics, no transaction is open, and the last stable offset is the end. It ignores records from the
 // future, which a wrong clock wrote: because of them the balancer would wait until then.
-func (b *balancer) restore(ctx context.Context, adm *kadm.Client) (*memory, error) {
+func (b *balancer) restore(ctx context.Context, producer *kafka.Producer) (*memory, error) {
 	now := time.Now()
 	m := newMemory(b.cfg.Balance.NodeBytes, now)
 	unreadable := 0
@@ -63,7 +62,7 @@ func (b *balancer) restore(ctx context.Context, adm *kadm.Client) (*memory, erro
 			}
 		}
 	}
-	if err := b.readToEnds(ctx, adm, each); err != nil {
+	if err := b.readToEnds(ctx, producer, each); err != nil {
 		return nil, err
 	}
 	if unreadable > 1 {
@@ -155,7 +154,8 @@ func (m *memory) apply(prefix string, r *kgo.Record, tooFar func(ms int64) bool)
 }
 
 // readToEnds hands every committed record of the three topics to each, partition by partition in order.
-func (b *balancer) readToEnds(ctx context.Context, adm *kadm.Client, each func(*kgo.Record)) error {
+func (b *balancer) readToEnds(ctx context.Context, producer *kafka.Producer, each func(*kgo.Record)) error {
+	adm := producer.Admin()
 	routes := b.cfg.Prefix + schemas.TopicRoutes
 	details, err := adm.ListTopics(ctx, routes)
 	if err != nil {
@@ -176,6 +176,7 @@ func (b *balancer) readToEnds(ctx context.Context, adm *kadm.Client, each func(*
 			if err != nil {
 				return err
 			}
+			producer.Continue(topic, p, end)
 			err = kafka.ReadPartition(ctx, b.cfg, topic, p, start, end, func(r *kgo.Record) error {
 				each(r)
 				return nil

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -16,7 +17,8 @@ import (
 //
 //  1. Fence makes its producer id. That fences every older owner, and ends the transaction that it left open.
 //  2. What the owner then reads of its topics is final, until somebody fences it.
-//  3. Commit writes all records or none.
+//  3. Continue notes where that ended.
+//  4. Commit writes all records or none.
 //
 // After an error only the topics show whether the last transaction was committed. Nothing is tried again on such a
 // producer: the owner closes it, waits (see Yield), and begins at 1 with another one.
@@ -24,6 +26,13 @@ type Producer struct {
 	cl       *kgo.Client
 	id       string
 	patience time.Duration
+	ends     map[place]int64 // see Continue
+}
+
+// place is a partition of a topic.
+type place struct {
+	topic     string
+	partition int32
 }
 
 // NewProducer returns a producer whose Commit takes patience at most. The broker's timeout of a transaction is twice as
@@ -46,11 +55,39 @@ func NewProducer(
 	if err != nil {
 		return nil, err
 	}
-	return &Producer{cl, id, patience}, nil
+	return &Producer{cl, id, patience, map[place]int64{}}, nil
 }
 
 // Admin returns the producer's connection for questions about its topics.
 func (p *Producer) Admin() *kadm.Client { return kadm.NewClient(p.cl) }
+
+// Agree asks all brokers about partitions of a topic.
+func (p *Producer) Agree(ctx context.Context, topic string, partitions ...int32) (Agreed, error) {
+	return Agree(ctx, p.cl, topic, partitions...)
+}
+
+// errNotTheEnd is returned by Commit when the owner did not read all that was committed before.
+var errNotTheEnd = errors.New("what was read ends too early: the broker that was asked may be cut from its peers")
+
+// Continue notes where the owner stopped reading a partition that it alone writes. A leader that is cut from its peers
+// gives an old end, even to an owner that has fenced. So the next Commit with a record of that partition fails, and
+// writes nothing, unless the record follows at once.
+func (p *Producer) Continue(topic string, partition int32, end int64) {
+	p.ends[place{topic, partition}] = end
+}
+
+// follow checks what Continue noted. An offset is not known where the answer to the first try was lost.
+func (p *Producer) follow(records []*kgo.Record) error {
+	for _, r := range records {
+		at := place{r.Topic, r.Partition}
+		if end, ok := p.ends[at]; ok && r.Offset >= 0 && r.Offset != end {
+			return fmt.Errorf("%s-%d: read up to %d, written at %d: %w",
+				r.Topic, r.Partition, end, r.Offset, errNotTheEnd)
+		}
+		delete(p.ends, at)
+	}
+	return nil
+}
 
 // Close ends the producer.
 func (p *Producer) Close() { p.cl.Close() }
@@ -83,6 +120,9 @@ func (p *Producer) Commit(ctx context.Context, records []*kgo.Record) error {
 	}
 	// A failed record makes neither flush nor commit fail: unchecked, the transaction would commit without it.
 	if err := first.err(); err != nil {
+		return err
+	}
+	if err := p.follow(records); err != nil {
 		return err
 	}
 	if err := p.awaitPartitions(ctx, records); err != nil {

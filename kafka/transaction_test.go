@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -182,5 +183,44 @@ func TestRefusedTopicIsNotOneThatTheClientHas(t *testing.T) {
 	}
 	if err := p.awaitPartitions(ctx, []*kgo.Record{record}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestOwnerThatReadTooLittle: a leader that is cut from its peers gives an old end, also to an owner that has fenced. If
+// the owner finds the new leader later, nothing that it made of the old end may be committed there.
+func TestOwnerThatReadTooLittle(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.Broker(t, kfake.NumBrokers(3), kfake.SeedTopics(2, "t"))
+	if err := cluster.MoveTopicPartition("t", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	c := configOf(cluster)
+	if err := owner(t, c).Commit(t.Context(), []*kgo.Record{said(0, "one")}); err != nil {
+		t.Fatal(err)
+	}
+	kafkatest.Depose(t, cluster, "t", 0, 1)
+	c.Kafka.Brokers = cluster.ListenAddrs()[1:]
+	elsewhere := owner(t, c, kgo.MetadataMaxAge(time.Minute))
+	if err := elsewhere.Commit(t.Context(), []*kgo.Record{said(0, "two")}); err != nil {
+		t.Fatal(err)
+	}
+	c.Kafka.Brokers = cluster.ListenAddrs()[:1]
+	deceived := owner(t, c)
+	old := kadm.NewClient(kafkatest.Client(t, cluster.ListenAddrs()[:1]))
+	_, end, err := Bounds(t.Context(), old, "t", 0)
+	if err != nil || end != 2 {
+		t.Fatalf("the deposed leader gives the end %d, %v; want 2: a record and a marker", end, err)
+	}
+	deceived.Continue("t", 0, end)
+	if err := deceived.Commit(t.Context(), []*kgo.Record{said(0, "two again")}); !errors.Is(err, errNotTheEnd) {
+		t.Errorf("Commit: %v, want errNotTheEnd", err)
+	}
+	next := owner(t, c)
+	stable := cluster.PartitionInfo("t", 0).LastStableOffset
+	next.Continue("t", 0, stable)
+	for _, value := range []string{"three", "four"} {
+		if err := next.Commit(t.Context(), []*kgo.Record{said(0, value)}); err != nil {
+			t.Errorf("Commit behind the end: %v", err)
+		}
 	}
 }

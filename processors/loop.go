@@ -92,7 +92,7 @@ func (l *loop) run(ctx context.Context) error {
 
 // follow folds the partition from the last committed Progress on. start bounds its beginning.
 func (l *loop) follow(ctx, start context.Context, producer *kafka.Producer) error {
-	a, from, err := l.open(ctx, start, producer.Admin())
+	a, from, err := l.open(ctx, start, producer)
 	if err != nil {
 		return err
 	}

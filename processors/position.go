@@ -19,7 +19,8 @@ var errNotProgress = errors.New("not a Progress")
 
 // open reads the last committed Progress and opens the account from it. start bounds that. The fold is made until ctx
 // ends.
-func (l *loop) open(ctx, start context.Context, adm *kadm.Client) (a *account, from int64, err error) {
+func (l *loop) open(ctx, start context.Context, producer *kafka.Producer) (a *account, from int64, err error) {
+	adm := producer.Admin()
 	logStart, logEnd, err := kafka.Bounds(start, adm, l.stage.input, l.partition)
 	if err != nil {
 		return nil, 0, err
@@ -28,7 +29,7 @@ func (l *loop) open(ctx, start context.Context, adm *kadm.Client) (a *account, f
 	if err != nil {
 		return nil, 0, err
 	}
-	p, err := l.lastProgress(start, adm)
+	p, err := l.lastProgress(start, producer)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -38,8 +39,17 @@ func (l *loop) open(ctx, start context.Context, adm *kadm.Client) (a *account, f
 		p = l.last
 	}
 	l.last = p
-	if err := l.sameTopic(p, topicID, logEnd); err != nil {
-		return nil, 0, err
+	if p != nil && (logStart > p.Hold || l.sameTopic(p, topicID, logEnd, "") != nil) {
+		// Nobody takes this back, and the broker that was asked may be cut from its peers.
+		agreed, err := producer.Agree(start, l.stage.input, l.partition)
+		if err != nil {
+			return nil, 0, err
+		}
+		s := agreed.Partitions[l.partition]
+		if err := l.sameTopic(p, agreed.ID, s.End, s.By()); err != nil {
+			return nil, 0, err
+		}
+		topicID, logStart = agreed.ID, s.Start
 	}
 	fold, err := l.stage.newFold(ctx, l, adm, p)
 	if err != nil {
@@ -66,8 +76,9 @@ func (l *loop) topicID(ctx context.Context, adm *kadm.Client) (string, error) {
 	return kafka.TopicID(topics[l.stage.input]), nil
 }
 
-// sameTopic returns errTopicReplaced if p is a position in another log than the partition's. p is nil at the beginning.
-func (l *loop) sameTopic(p *schemas.Progress, topicID string, logEnd int64) error {
+// sameTopic returns errTopicReplaced if p is a position in another log than the partition's, in the words of a witness.
+// p is nil at the beginning.
+func (l *loop) sameTopic(p *schemas.Progress, topicID string, logEnd int64, by string) error {
 	switch {
 	case p == nil:
 		return nil
@@ -80,10 +91,13 @@ func (l *loop) sameTopic(p *schemas.Progress, topicID string, logEnd int64) erro
 			topicID, errTopicReplaced,
 			l.stage.command(), l.stage.progress)
 	case p.Position > logEnd:
-		return fmt.Errorf("%s-%d ends at %d, position %d was committed for it, "+
-			"so that its topic was made again or the brokers lost its end: %w; "+
+		why := "so that the brokers lost its end"
+		if p.TopicID == "" || topicID == "" {
+			why = "so that its topic was made again or the brokers lost its end"
+		}
+		return fmt.Errorf("%s-%d ends at %d %s, position %d was committed for it, %s: %w; "+
 			"stop every `%s`, delete topics %s and %s, run `weir topics create` and start them again",
-			l.stage.input, l.partition, logEnd, p.Position, errTopicReplaced,
+			l.stage.input, l.partition, logEnd, by, p.Position, why, errTopicReplaced,
 			l.stage.command(), l.stage.input, l.stage.progress)
 	}
 	return nil
@@ -92,11 +106,12 @@ func (l *loop) sameTopic(p *schemas.Progress, topicID string, logEnd int64) erro
 // lastProgress returns the last committed Progress of the partition, nil if there never was one. It looks back further
 // and further: aborted transactions and markers take offsets too. It must read the whole partition to find that there
 // is none.
-func (l *loop) lastProgress(ctx context.Context, adm *kadm.Client) (*schemas.Progress, error) {
-	logStart, logEnd, err := kafka.Bounds(ctx, adm, l.stage.progress, l.partition)
+func (l *loop) lastProgress(ctx context.Context, producer *kafka.Producer) (*schemas.Progress, error) {
+	logStart, logEnd, err := kafka.Bounds(ctx, producer.Admin(), l.stage.progress, l.partition)
 	if err != nil {
 		return nil, err
 	}
+	producer.Continue(l.stage.progress, l.partition, logEnd)
 	for back := int64(100); ; back *= 10 {
 		from := max(logStart, logEnd-back)
 		var last *schemas.Progress
