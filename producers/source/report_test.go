@@ -557,6 +557,63 @@ func TestReportHooksOfSlurm(t *testing.T) {
 	}
 }
 
+// TestJobThatFillsItsReport: a job that writes as much as it can refuses no report of another one, where the directory
+// is a file system in memory as deploy/systemd mounts it. The epilog leaves no mount behind.
+func TestJobThatFillsItsReport(t *testing.T) {
+	r := newReporters(t, "7", "8")
+	if err := syscall.Mount("weir-report", r.dir, "tmpfs", 0, "mode=0755,size=1m"); err != nil {
+		t.Skipf("FULL REPORT SKIPPED: NO FILE SYSTEM CAN BE MOUNTED HERE: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(r.dir, syscall.MNT_DETACH) })
+	hook := func(script, job string) {
+		t.Helper()
+		c := exec.CommandContext(t.Context(), "../../deploy/slurm/"+script)
+		c.Env = []string{
+			"REPORT_DIR=" + r.dir, "PERF_LOCK=" + filepath.Join(t.TempDir(), "lock"), "SLURM_JOB_ID=" + job,
+			"SLURM_JOB_RESTART_COUNT=0", fmt.Sprint("SLURM_JOB_UID=", 1000+len(job)),
+		}
+		if out, err := c.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Fatalf("%s: %v: %s", script, err, out)
+		}
+	}
+	r.start()
+	hook("node-prolog", "7")
+	r.read()
+	file, err := os.OpenFile(r.path("7.0"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := 0
+	for chunk := make([]byte, 1<<18); err == nil && written < 64<<20; {
+		n := 0
+		n, err = file.Write(chunk)
+		written += n
+	}
+	if cerr := file.Close(); !errors.Is(err, syscall.ENOSPC) || cerr != nil || written > 17<<20 {
+		t.Errorf("the job wrote %d bytes: %v, %v", written, err, cerr)
+	}
+	hook("node-prolog", "8")
+	info, err := os.Stat(r.path("8.0"))
+	if err != nil || info.Mode() != 0o644 || info.Sys().(*syscall.Stat_t).Uid != 1001 {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	r.read()
+	r.write("8.0", "rate 1\n")
+	if found, _ := r.read(); !slices.Equal(found, []string{"8.0: rate 1 1"}) {
+		t.Errorf("found %q", found)
+	}
+	hook("node-prolog", "8") // again, where no epilog ran
+	hook("node-epilog", "7")
+	hook("node-epilog", "8")
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || strings.Count(string(mounts), r.dir) != 1 {
+		t.Errorf("%v: mounts are left:\n%s", err, mounts)
+	}
+	if left, err := os.ReadDir(r.dir); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
 // TestReportsThatGrow: a job writes as fast as it can while the agent reads. No line is seen in part, none twice, and
 // what is found is the newest.
 func TestReportsThatGrow(t *testing.T) {
