@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -46,7 +47,11 @@ func newExpiry(cfg config.Config, log *slog.Logger) *expiry {
 // run deletes old dates once an hour, until ctx ends.
 func (e *expiry) run(ctx context.Context) {
 	for {
-		if err := e.pass(ctx, time.Now()); err != nil && ctx.Err() == nil {
+		now, err := e.present(time.Now())
+		if err == nil {
+			err = e.pass(ctx, now)
+		}
+		if err != nil && ctx.Err() == nil {
 			e.log.Warn("cannot delete old samples, trying again in an hour", "err", err)
 		}
 		if !kafka.Pause(ctx, expireEvery) {
@@ -60,6 +65,32 @@ func (e *expiry) root() string { return filepath.Join(e.dir, samplesDir) }
 // old returns where a date lies while it is deleted.
 func (e *expiry) old(date string) string {
 	return filepath.Join(StagePath(e.dir), samplesDir+"-"+datePrefix+date)
+}
+
+// present returns the time from which the retention counts: the end of the newest date that has samples, or now if that
+// is earlier. The broker's clock dates the samples, so a clock here that is a year ahead deletes nothing too early.
+func (e *expiry) present(now time.Time) (time.Time, error) {
+	dates, err := listDates(e.root())
+	if errors.Is(err, fs.ErrNotExist) {
+		return now, nil
+	}
+	if err != nil {
+		return now, err
+	}
+	for _, date := range slices.Backward(dates) {
+		own, _, err := e.list(filepath.Join(e.root(), datePrefix+date))
+		if err != nil {
+			return now, err
+		}
+		day, err := time.Parse(time.DateOnly, date)
+		if end := day.Add(24 * time.Hour); err == nil && len(own) > 0 {
+			if end.Before(now) {
+				return end, nil
+			}
+			break
+		}
+	}
+	return now, nil
 }
 
 // pass finishes what an earlier pass began. Then it deletes the dates that ended before the retention began, oldest

@@ -105,6 +105,31 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
+// TestExpiryWithAClockAhead: the retention counts from the newest date that has samples. A clock that is a year ahead
+// deletes no date that the samples themselves keep.
+func TestExpiryWithAClockAhead(t *testing.T) {
+	t.Parallel()
+	b := newExpireBench(t)
+	put(t, filepath.Join(b.dateDir("2071-01-01"), "notes.txt"), "mine") // it has no samples
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.expiry.run(ctx) // by today's clock, which is decades ahead of the samples
+	}()
+	kafkatest.Eventually(t, "a pass", func() bool { return b.logged.Count("old samples are deleted") > 0 })
+	cancel()
+	<-ended
+	if diff := cmp.Diff([]string{"1970-01-02", "1970-01-03", "1970-01-04", "2071-01-01"}, b.dates(t)); diff != "" {
+		t.Errorf("dates (-want +got):\n%s", diff)
+	}
+	for _, c := range []struct{ now, present time.Time }{{on(5).AddDate(1, 0, 0), on(5)}, {on(4), on(4)}} {
+		if got, err := b.present(c.now); err != nil || !got.Equal(c.present) {
+			t.Errorf("at %v the samples are of %v, %v, want %v", c.now, got, err, c.present)
+		}
+	}
+}
+
 // TestExpiryKilledAnywhere: the process ends ahead of each action on the disk. No chain has a hole then, and no file of
 // somebody else is gone. The next pass finishes.
 func TestExpiryKilledAnywhere(t *testing.T) {
