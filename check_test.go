@@ -104,8 +104,8 @@ func TestHungFileIsStatus1(t *testing.T) {
 	}
 }
 
-// TestCheckNotesWhatOthersMayChange: a program, a file or a secret that is open to other users is reported with the
-// remedy, and what is in order is not.
+// TestCheckNotesWhatOthersMayChange: a program, a file or a secret that is open to other users gets a note with the
+// remedy. The others get none.
 func TestCheckNotesWhatOthersMayChange(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("FILES OF ANOTHER USER SKIPPED: IT TAKES ROOT TO MAKE THEM")

@@ -127,6 +127,11 @@ func (d Dated) prepare(dates map[string]bool, write func(path, date string) erro
 		if err := write(filepath.Join(stage, name), date); err != nil {
 			return err
 		}
+		if info, err := os.Stat(d.Path(date)); err == nil { // the rights stay, whatever the umask is
+			if err := os.Chmod(filepath.Join(stage, name), info.Mode().Perm()); err != nil {
+				return fmt.Errorf("keeping the rights of %s: %w", d.Table, err)
+			}
+		}
 		dir := filepath.Dir(d.Path(date))
 		for _, made := range []string{filepath.Dir(dir), dir} {
 			if err := d.makeDir(made); err != nil {

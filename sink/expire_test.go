@@ -115,7 +115,7 @@ func TestExpiryWithAClockAhead(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		b.expiry.run(ctx) // by today's clock, which is decades ahead of the samples
+		b.run(ctx) // by today's clock, which is decades ahead of the samples
 	}()
 	kafkatest.Eventually(t, "a pass", func() bool { return b.logged.Count("old samples are deleted") > 0 })
 	cancel()

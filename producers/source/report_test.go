@@ -557,8 +557,8 @@ func TestReportHooksOfSlurm(t *testing.T) {
 	}
 }
 
-// TestJobThatFillsItsReport: a job that writes as much as it can refuses no report of another one, where the directory
-// is a file system in memory as deploy/systemd mounts it. The epilog leaves no mount behind.
+// TestJobThatFillsItsReport: a job that writes as much as it can refuses no report of another one. The directory is a
+// file system in memory, as deploy/systemd mounts it. The epilog leaves no mount behind.
 func TestJobThatFillsItsReport(t *testing.T) {
 	r := newReporters(t, "7", "8")
 	if err := syscall.Mount("weir-report", r.dir, "tmpfs", 0, "mode=0755,size=1m"); err != nil {
@@ -585,7 +585,7 @@ func TestJobThatFillsItsReport(t *testing.T) {
 	}
 	written := 0
 	for chunk := make([]byte, 1<<18); err == nil && written < 64<<20; {
-		n := 0
+		var n int
 		n, err = file.Write(chunk)
 		written += n
 	}

@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +94,7 @@ func (c *compactor) make(ctx context.Context, t task, stage string, as fs.FileIn
 		for _, in := range t.inputs[p] {
 			report.BytesBefore += sizeOf(in.Path)
 		}
-		if err := owned(path, as); err != nil {
+		if err := cmp.Or(owned(path, as), readableAs(path, t.inputs[p]...)); err != nil {
 			return err
 		}
 	}

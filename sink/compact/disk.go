@@ -186,6 +186,23 @@ func owned(path string, as fs.FileInfo) error {
 	return nil
 }
 
+// readableAs gives a new file the rights that all of its inputs have, whatever the umask is. Otherwise a compaction
+// could hide a date from the group that reads it.
+func readableAs(path string, inputs ...sink.File) error {
+	mode := fs.ModePerm
+	for _, in := range inputs {
+		info, err := os.Stat(in.Path)
+		if err != nil {
+			return fmt.Errorf("looking at the rights of an input: %w", err)
+		}
+		mode &= info.Mode()
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		return fmt.Errorf("giving %s the rights of its inputs: %w", path, err)
+	}
+	return nil
+}
+
 // errElsewhere leaves a date as it is. An exchange would replace the link, and not the directory.
 var errElsewhere = errors.New("a date that lies elsewhere is not compacted")
 

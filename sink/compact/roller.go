@@ -100,7 +100,8 @@ func (r *roller) write(ctx context.Context, as fs.FileInfo) (path string, err er
 		deleted: r.deleted, next: r.next,
 	}
 	closed := w.close(f, func() error { return r.c.do(actSync, path, w.file.Sync) })
-	if err := cmp.Or(err, closed, owned(path, as)); err != nil {
+	inputs := slices.Concat(slices.Collect(maps.Values(r.t.inputs))...)
+	if err := cmp.Or(err, closed, owned(path, as), readableAs(path, inputs...)); err != nil {
 		return "", fmt.Errorf("writing %s: %w", path, err)
 	}
 	if err := r.c.makeHome(r.t.date, as); err != nil {
