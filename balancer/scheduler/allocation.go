@@ -58,7 +58,7 @@ func (s *rawAllocation) misfit(r *slurmRow, machine map[string]slurmNode) string
 	}
 	switch {
 	case len(s.cpus) != len(r.hosts):
-		return "scontrol's answer is not used: it has other nodes than squeue's"
+		return "scontrol's answer is not used: it has other nodes than squeue's; " + unclearText
 	case r.cpus < least || r.cpus > most: // a core counts as one CPU at least, and as its threads at most
 		return fmt.Sprintf("scontrol's answer is not used: it has %d cores, where squeue has %d CPUs", least, r.cpus)
 	case r.job.Gpus != nil && gpus > int(*r.job.Gpus):

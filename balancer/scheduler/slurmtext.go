@@ -14,7 +14,8 @@ import (
 // here once.
 type scontrolReader struct {
 	id      string
-	jobs    int // in the text
+	jobs    int  // in the text
+	other   bool // the last of them is another job
 	found   rawAllocation
 	state   string // of the job
 	unclear bool   // a line is there twice
@@ -27,10 +28,8 @@ func newScontrolReader(id string) *scontrolReader {
 // line reads one line of `scontrol show job -d ID`.
 func (p *scontrolReader) line(line string) error {
 	if rest, ok := strings.CutPrefix(line, "JobId="); ok {
-		if id, _, _ := strings.Cut(rest, " "); id != p.id {
-			p.found.refuse("it is about another job")
-		}
-		p.jobs++
+		id, _, _ := strings.Cut(rest, " ")
+		p.jobs, p.other = p.jobs+1, id != p.id
 	} else if rest, ok := strings.CutPrefix(line, "   JobState="); ok {
 		p.unclear = p.unclear || p.state != ""
 		p.state, _, _ = strings.Cut(rest, " ")
@@ -54,13 +53,16 @@ func (p *scontrolReader) allocation() *rawAllocation {
 		return nil
 	case p.jobs > 1 || p.unclear:
 		p.found.refuse(unclearText)
+	case p.other:
+		p.found.refuse("it is about another job")
 	case p.state != "" && !keepsCPUs(p.state):
 		p.found.refuse(fmt.Sprintf("the job is %.40q by now", p.state))
 	}
 	return &p.found
 }
 
-const unclearText = "lines are there twice, as where a job's name or another text looks like scontrol's own lines"
+// unclearText names the remedy: the owner gives the job other texts.
+const unclearText = "a name, comment or path of the job looks like scontrol's own lines: submit it with another one"
 
 // addLine reads nodes and their CPUs, as in n[1-2] CPU_IDs=0-3 Mem=0 GRES=gpu:1(IDX:0).
 func (s *rawAllocation) addLine(rest string) {
