@@ -1,7 +1,6 @@
 package processors
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"time"
@@ -34,8 +33,9 @@ type Finder struct {
 	known    func(schemas.JobKey) *schemas.Job // of topic jobs, as far as it was read; nil: it does not have the job
 
 	jobs      map[schemas.JobKey]*watched // that run
-	ended     map[schemas.JobKey]*watched
-	awake     []*watched // those with a Watch, and some that ended; the first to wake is first
+	ended     map[schemas.JobKey]past
+	ruleSets  map[string]*[]string // of past
+	awake     []*watched           // those with a Watch, and some that ended; the first to wake is first
 	mostAwake int
 	keptMs    int64 // how long findings of an ended job stay on their topic
 	packing   packing
@@ -76,7 +76,7 @@ func NewFinder(
 ) (*Finder, error) {
 	f := &Finder{
 		ledger: newLedger(p), cluster: cluster, set: set, types: types, possible: possible, known: known,
-		jobs: map[schemas.JobKey]*watched{}, ended: map[schemas.JobKey]*watched{},
+		jobs: map[schemas.JobKey]*watched{}, ended: map[schemas.JobKey]past{}, ruleSets: map[string]*[]string{},
 		open: map[string]int{}, mostAwake: mostAwake, nowMs: never, horizon: newHorizon(),
 	}
 	for s := range states {
@@ -84,13 +84,14 @@ func NewFinder(
 		if err != nil {
 			return nil, fmt.Errorf("state of job %s at offset %d: %w", s.Identity(), s.Offset, err)
 		}
-		if w.ended {
-			f.ended[w.key] = w
-		} else {
+		if !w.ended {
 			f.jobs[w.key] = w
 		}
 		if p == nil || s.Offset >= p.Position {
 			f.ofAnotherLog(w)
+		}
+		if w.ended {
+			f.rest(w)
 		}
 	}
 	return f, nil
@@ -155,7 +156,10 @@ func (f *Finder) replays(offset int64) bool { return offset < f.resumed }
 // that was. What a changed configuration makes due is written after the replay.
 func (f *Finder) add(e Entry, s *schemas.JobSummary, fx *Effects) {
 	key := schemas.JobKey{JobID: s.JobID, Restart: s.Restart}
-	w := cmp.Or(f.jobs[key], f.ended[key])
+	w := f.jobs[key]
+	if p, over := f.ended[key]; w == nil && over {
+		w = p.watched(key)
+	}
 	if w == nil {
 		w = f.meet(key)
 	} else if !f.replays(e.Offset) {
@@ -168,6 +172,9 @@ func (f *Finder) add(e Entry, s *schemas.JobSummary, fx *Effects) {
 	switch {
 	case w.ended, s.IntervalStart < w.Since:
 		fx.Counts.Late = 1
+		if w.ended {
+			f.rest(w)
+		}
 		return
 	case !w.Seen.add(s.IntervalStart, s.IntervalMs):
 		fx.Counts.Duplicate = 1

@@ -19,20 +19,20 @@ import (
 // knownJobs are the jobs of topic jobs, as far as it was read. All partitions of a process share them.
 type knownJobs struct {
 	mu      sync.Mutex
-	of      map[string]*schemas.Job // by the record's key
-	next    map[string]*schemas.Job // takes its place once the topic is read to its end again; nil: it did
-	through int64                   // of has what is before this offset; before: the topic is being read again
+	of      *jobTable
+	next    *jobTable // takes its place once the topic is read to its end again; nil: it did
+	through int64     // of has what is before this offset; before: the topic is being read again
 }
 
 func newKnownJobs() *knownJobs {
-	return &knownJobs{of: map[string]*schemas.Job{}, through: before}
+	return &knownJobs{of: newJobTable(), through: before}
 }
 
 // get returns the last record of a job, or nil.
 func (k *knownJobs) get(key schemas.JobKey) *schemas.Job {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.of[key.String()]
+	return k.of.get(key.String())
 }
 
 // take keeps a record. A tombstone forgets the job.
@@ -52,9 +52,9 @@ func (k *knownJobs) take(r *kgo.Record) error {
 		to = k.next
 	}
 	if len(r.Value) == 0 {
-		delete(to, string(r.Key))
+		to.delete(string(r.Key))
 	} else {
-		to[string(r.Key)] = j
+		to.put(string(r.Key), j)
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (k *knownJobs) take(r *kgo.Record) error {
 func (k *knownJobs) begin() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.next, k.through = map[string]*schemas.Job{}, before
+	k.next, k.through = newJobTable(), before
 }
 
 // follow reads the topic until ctx ends, from its beginning at every start.

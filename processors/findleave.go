@@ -21,14 +21,17 @@ func (f *Finder) sweep(fx *Effects) {
 		f.save(w, fx)
 	}
 	hold := f.unsaved()
-	leaves := func(w *watched) bool {
-		kept := leaveIntervals*w.LengthMs + endPatienceMs
-		if len(w.Rules) > 0 {
+	left := map[schemas.JobKey]*watched{}
+	for key, p := range f.ended {
+		kept := leaveIntervals*p.lengthMs + endPatienceMs
+		if len(*p.rules) > 0 {
 			kept = max(kept, f.keptMs)
 		}
-		return w.last < hold && f.nowMs-w.asOf > kept
+		if p.last < hold && f.nowMs-p.asOf > kept {
+			left[key] = p.watched(key)
+		}
 	}
-	for _, w := range sorted(f.ended, leaves) {
+	for _, w := range sorted(left, func(*watched) bool { return true }) {
 		fx.delete(f.forget(w)...)
 	}
 }

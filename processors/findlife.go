@@ -149,11 +149,11 @@ func (f *Finder) end(w *watched, fx *Effects) {
 	f.write(w, fx)
 	w.watch, w.job, w.told, w.changed, w.ended = nil, nil, nil, false, true
 	delete(f.jobs, w.key)
-	f.ended[w.key] = w
 	for _, rule := range slices.Sorted(maps.Keys(w.Rules)) { // of a rule that End does not know any more
 		f.note(w, rule, writtenRule{Hash: w.Rules[rule].Hash})
 	}
 	f.save(w, fx)
+	f.rest(w)
 }
 
 // isComplete reports whether a job is over, its last whole interval came, and none before that is missing. One that is

@@ -31,7 +31,7 @@ var ErrDone = errors.New("done")
 // Dated replaces whole files of a table that has one file a date. Its writers have a lock among them, and no reader
 // waits while they write. What replaces files is made in .stage/TABLE-new. The name TABLE-commit makes it valid: from
 // then on it is finished whatever happens. So a row that moves to another date is never lost, and is in both files only
-// until a crash is mended. Files change places under the archive's lock if rows move: careful readers see each row once.
+// until a crash is mended. Where rows move, files change places under the lock: careful readers see each row once.
 type Dated struct {
 	Dir   string // sink.dir
 	Table string // the table's directory below it, and the name of its files
