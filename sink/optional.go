@@ -3,6 +3,8 @@ package sink
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 )
@@ -12,13 +14,36 @@ import (
 
 // floors returns where an optional stream begins at the earliest, by partition.
 func (s *sink[R]) floors(ctx context.Context, adm *kadm.Client) (map[int32]int64, error) {
-	if s.since.IsZero() {
-		return nil, nil
+	since, err := s.oldest(ctx, adm)
+	if since.IsZero() || err != nil {
+		return nil, err
 	}
 	after := func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
-		return adm.ListOffsetsAfterMilli(ctx, s.since.UnixMilli(), topics...)
+		return adm.ListOffsetsAfterMilli(ctx, since.UnixMilli(), topics...)
 	}
 	return offsets(ctx, after, s.stream.topic)
+}
+
+// oldest returns since when records are read. What is kept for a while counts from the newest record, as the brokers
+// date it, if the clock here is ahead of that.
+func (s *sink[R]) oldest(ctx context.Context, adm *kadm.Client) (time.Time, error) {
+	if s.kept == 0 {
+		return s.since, nil
+	}
+	listed, err := adm.ListMaxTimestampOffsets(ctx, s.stream.topic)
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("asking for the newest record of %s: %w", s.stream.topic, err)
+	}
+	newest := int64(-1) // of an empty topic
+	listed.Each(func(o kadm.ListedOffset) { newest = max(newest, o.Timestamp) })
+	now := time.Now()
+	if at := time.UnixMilli(newest); newest >= 0 && at.Before(now) {
+		now = at
+	}
+	return now.Add(-s.kept), nil
 }
 
 // pass records that what lies between a draft and start is lost, and goes on at start. What is in hand is written

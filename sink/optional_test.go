@@ -177,6 +177,29 @@ func TestSamplesSince(t *testing.T) {
 	b.check()
 }
 
+// TestSamplesWithAClockAhead: the clock of the service is a year ahead of the brokers' at its first start. It passes what
+// is older than the retention by their clock, and nothing else.
+func TestSamplesWithAClockAhead(t *testing.T) {
+	t.Parallel()
+	b := newSampleBench(t, 2)
+	newest := time.Now().AddDate(-1, 0, 0).Truncate(time.Hour).UnixMilli()
+	for i, start := range []int64{newest - 7200_000, newest - 1800_000, newest} {
+		batch := batchOf("n", "j", start)
+		position := b.send(int32(i%2), marshal(t, batch), start+11_000)
+		if i > 0 {
+			b.rows = append(b.rows, rowsOf(batch, int32(i%2), position)...)
+		}
+	}
+	s := b.newSink(nil)
+	s.kept = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+}
+
 // TestSamplesFilterChanges: other metrics from the next start on, in the same chain.
 func TestSamplesFilterChanges(t *testing.T) {
 	t.Parallel()

@@ -33,6 +33,7 @@ type sink[R any] struct {
 	archive *archive
 	period  time.Duration // config.Config.FilePeriod
 	since   time.Time     // what is older is passed; zero: nothing
+	kept    time.Duration // what is older than the newest record by more is passed; 0: nothing
 	tails   map[int32]tail
 	topicID string // in hex, as at the first contact; empty if the brokers have none
 	// identified is when the topic was last looked at.

@@ -67,10 +67,9 @@ type measured struct {
 // than since, or than samples.retention if since is 0.
 func RunSamples(ctx context.Context, cfg config.Config, since time.Duration, log *slog.Logger, metrics *Metrics) error {
 	s := newSink(cfg, samples(cfg), log, metrics, nil)
-	if since == 0 {
-		since = cfg.Samples.Retention
+	if s.kept = cfg.Samples.Retention; since > 0 {
+		s.kept, s.since = 0, time.Now().Add(-since)
 	}
-	s.since = time.Now().Add(-since)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var g errgroup.Group
