@@ -42,7 +42,8 @@ to the extremes, a line runs from the first to the ninth decile, and a mark is t
 with the line of the job script to change. Times are UTC, as those of all reports.
 
 It reads the archive, then the topic past the archive's end. Several jobs have a line each, and then the totals of all
-their values together. 184300_[1-60] are tasks of the job array 184300, and 184300 alone is all of them.
+their values together. 184300_[1-60] are tasks of the job array 184300, and 184300 alone is all of them. If several jobs
+have had an ID, it lists them, and ID@DATE names the one that began on a date.
 
 --last shows the rows of the last intervals, one metric a line, and --json and --csv print them for programs. Their
 names are the columns of the archive. They are read from the topic; with --dir from the archive, where --from and --to
@@ -50,6 +51,7 @@ name a span.`,
 		Example: `  weir job host
   weir job 4711 -n 10 --json
   weir job 4711 4712 184300_[1-60]
+  weir job nightly@2026-11-20
   weir job 4711 --dir weir-data/archive --width 120
   weir job 4711 --html 4711.html
   weir job 4711 --metrics cpu_user,mem_bw --from 2026-11-20 --to 2026-11-21T06:00:00+01:00`,
@@ -91,7 +93,7 @@ func jobIDs(c *cobra.Command, args []string) error {
 		return oneArg("ID", "host")(c, args)
 	}
 	for _, a := range args {
-		if _, _, err := arrayTasks(a); err != nil {
+		if _, _, _, err := arrayTasks(a); err != nil {
 			return usageError{err}
 		}
 	}

@@ -24,8 +24,17 @@ var errNoJobs = errors.New("none of the jobs has an interval; `weir jobs` lists 
 const maxTasks = 10_000
 
 // arrayTasks returns the tasks that an argument such as 184300_[1-60] names. Any other argument is the ID of a job, and
-// has no tasks.
-func arrayTasks(arg string) (id string, tasks []int64, err error) {
+// has no tasks. Behind an @ either may have the date on which the job, or each task, began.
+func arrayTasks(arg string) (id string, tasks []int64, date string, err error) {
+	arg, date, err = analysis.SplitID(arg)
+	if err != nil {
+		return "", nil, "", err
+	}
+	id, tasks, err = tasksOf(arg)
+	return id, tasks, date, err
+}
+
+func tasksOf(arg string) (id string, tasks []int64, err error) {
 	id, list, is := strings.Cut(arg, "_[")
 	if !is {
 		id = arg
@@ -49,7 +58,7 @@ func arrayTasks(arg string) (id string, tasks []int64, err error) {
 // numbers returns the IDs of jobs and arrays that the arguments name.
 func numbers(args []string) (ids []string) {
 	for _, arg := range args {
-		id, _, _ := arrayTasks(arg) // jobIDs has checked it
+		id, _, _, _ := arrayTasks(arg) // jobIDs has checked it
 		ids = append(ids, id)
 	}
 	return ids
@@ -59,21 +68,24 @@ func numbers(args []string) (ids []string) {
 // its tasks.
 func taskIDs(ctx context.Context, named *analysis.Named, args []string) (ids []string, err error) {
 	seen := map[string]bool{}
-	add := func(id string) {
+	add := func(id, date string) {
+		if date != "" {
+			id += "@" + date
+		}
 		if !seen[id] {
 			seen[id] = true
 			ids = append(ids, id)
 		}
 	}
 	for _, arg := range args {
-		id, tasks, _ := arrayTasks(arg)
+		id, tasks, date, _ := arrayTasks(arg)
 		found, whole, err := named.Tasks(ctx, id)
 		if err != nil {
 			return nil, err
 		}
 		switch {
 		case tasks == nil && !whole:
-			add(id)
+			add(id, date)
 			continue
 		case tasks == nil:
 			tasks = slices.Sorted(maps.Keys(found))
@@ -82,7 +94,7 @@ func taskIDs(ctx context.Context, named *analysis.Named, args []string) (ids []s
 		}
 		for _, task := range tasks {
 			if job, is := found[task]; is {
-				add(job)
+				add(job, date)
 			}
 		}
 		if len(ids) > maxTasks {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"runtime"
@@ -26,9 +27,26 @@ func TestJobArrays(t *testing.T) {
 	for arg, want := range map[string][]int64{
 		"184300_[1-3,7]": {1, 2, 3, 7}, "a.b_[0]": {0}, "184300": nil, "1_2": nil,
 	} {
-		id, tasks, err := arrayTasks(arg)
+		id, tasks, _, err := arrayTasks(arg)
 		if before, _, _ := strings.Cut(arg, "_["); err != nil || id != before || !slices.Equal(tasks, want) {
 			t.Errorf("%s: %q, %v, %v", arg, id, tasks, err)
+		}
+	}
+}
+
+// TestDatesOfJobs: ID@DATE names the job that began on a date, and the tasks of an array that did.
+func TestDatesOfJobs(t *testing.T) {
+	for arg, want := range map[string]string{
+		"4711@2026-11-20": "4711 [] 2026-11-20", "4711@2026-11-20T06:00:00+01:00": "4711 [] 2026-11-20T06:00:00+01:00",
+		"7_[1-2]@2026-11-20": "7 [1 2] 2026-11-20", "7@running": "7 [] running",
+	} {
+		if id, tasks, date, err := arrayTasks(arg); err != nil || fmt.Sprint(id, " ", tasks, " ", date) != want {
+			t.Errorf("%s: %q, %v, %q, %v", arg, id, tasks, date, err)
+		}
+	}
+	for _, arg := range []string{"4711@", "4711@today", "4711@2026-13-01", "@2026-11-20", "4711@2026-11-20@running"} {
+		if _, _, _, err := arrayTasks(arg); err == nil {
+			t.Errorf("%s names a job", arg)
 		}
 	}
 }

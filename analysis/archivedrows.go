@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -17,8 +16,8 @@ import (
 // gapsAmong is how many times as far back the archive is read as the last intervals need, since some may be missing.
 const gapsAmong = 4
 
-// archivedRows returns rows of a life, whose job has these lives.
-func archivedRows(ctx context.Context, key schemas.JobKey, lives []archive.Life, a Ask, n int) (
+// archivedRows returns rows of a life, whose job has these lives. They lie in a time, since namesakes may have others.
+func archivedRows(ctx context.Context, key schemas.JobKey, lives []archive.Life, of span, a Ask, n int) (
 	rows []schemas.Row, err error,
 ) {
 	q := archive.Query{Job: key.JobID}
@@ -27,7 +26,7 @@ func archivedRows(ctx context.Context, key schemas.JobKey, lives []archive.Life,
 	}
 	q.First, q.Last = archive.Dates(lives, time.Now())
 	err = sink.Reading(ctx, a.Dir, func() error {
-		rows, err = readRows(ctx, a, q, key, n)
+		rows, err = readRows(ctx, a, q, key, of, n)
 		return err
 	})
 	if err == nil && len(rows) == 0 {
@@ -41,7 +40,9 @@ func archivedRows(ctx context.Context, key schemas.JobKey, lives []archive.Life,
 }
 
 // readRows reads the rows. The caller holds the lock of the archive.
-func readRows(ctx context.Context, a Ask, q archive.Query, key schemas.JobKey, n int) (rows []schemas.Row, err error) {
+func readRows(ctx context.Context, a Ask, q archive.Query, key schemas.JobKey, of span, n int) (
+	rows []schemas.Row, err error,
+) {
 	x, err := archive.Open(ctx, a.Dir, q)
 	if err != nil {
 		return nil, err
@@ -51,14 +52,14 @@ func readRows(ctx context.Context, a Ask, q archive.Query, key schemas.JobKey, n
 	if err != nil {
 		return nil, err
 	}
-	fromMs, toMs := int64(math.MinInt64), int64(math.MaxInt64)
+	fromMs, toMs := of.from, of.to
 	if !a.To.IsZero() {
-		toMs = a.To.UnixMilli()
+		toMs = min(toMs, a.To.UnixMilli())
 	}
 	if !a.From.IsZero() {
-		fromMs = a.From.UnixMilli()
+		fromMs = max(fromMs, a.From.UnixMilli())
 	} else if n > 0 {
-		fromMs = min(lastMs, toMs) - gapsAmong*int64(n)*intervalMs
+		fromMs = max(fromMs, min(lastMs, toMs)-gapsAmong*int64(n)*intervalMs)
 	}
 	plain := func(archive.Wanted) archive.Columns { return archive.Plain }
 	err = x.Rows(ctx, key, plain, func(some []schemas.Row) error {

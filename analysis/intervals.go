@@ -116,7 +116,7 @@ func (h *historian) life(ctx context.Context, x *archive.Index, job rules.Job) e
 	if len(dates) == 0 {
 		return nil
 	}
-	watch := h.set.NewWatch(job, h.possible)
+	watch, some := h.set.NewWatch(job, h.possible), false
 	var iv rules.Interval
 	for _, date := range dates {
 		of, err := h.date(ctx, x, job.Key, date)
@@ -124,11 +124,18 @@ func (h *historian) life(ctx context.Context, x *archive.Index, job rules.Job) e
 			return err
 		}
 		for _, start := range sortedKeys(of) {
+			if job.StartMs > 0 && start+of[start][0].IntervalMs <= job.StartMs || job.EndMs > 0 && start >= job.EndMs {
+				continue // of a namesake
+			}
+			some = true
 			rules.FromRows(of[start], h.possible, &iv)
 			if watch.Add(&iv) {
 				watch.Due(nil) // what was written on the way; the final ones follow
 			}
 		}
+	}
+	if !some {
+		return nil
 	}
 	h.judged++
 	return h.fn(job, watch.End(nil))

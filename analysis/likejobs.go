@@ -30,6 +30,7 @@ type LikeAsk struct {
 type LikeRow struct {
 	JobID    string  `json:"job_id"`
 	Restart  int32   `json:"restart"`
+	Start    *int64  `json:"start"`
 	User     string  `json:"user"`
 	Account  string  `json:"account"`
 	Queue    string  `json:"queue"`
@@ -45,7 +46,9 @@ type LikeRow struct {
 type liker struct {
 	names []string
 	first string // the date that the archive is read from
-	of    map[schemas.JobKey]*likely
+	of    timeline[*likely]
+	all   []*likely
+	mine  *likely // the job that the others are compared with
 }
 
 // likely is a job that may be like another one. There are very many.
@@ -62,23 +65,18 @@ func Like(ctx context.Context, cfg config.Config, a LikeAsk) ([]LikeRow, error) 
 	if err != nil {
 		return nil, err
 	}
-	lives, err := archive.Jobs(ctx, dir, a.JobID)
+	mine, of, err := archivedLife(ctx, dir, a.JobID)
 	if err != nil {
 		return nil, err
 	}
-	if len(lives) == 0 {
-		return nil, fmt.Errorf("%w that has ended: %s is not in the archive %s", ErrNoJob, a.JobID, dir)
-	}
-	mine := &lives[len(lives)-1]
-	key := schemas.JobKey{JobID: mine.JobID, Restart: mine.Restart}
-	date := time.UnixMilli(mine.End).UTC().Format(time.DateOnly)
-	own, err := archive.Totals(ctx, dir, date, date, key)
+	date := dateOf(*mine.End)
+	own, err := archive.Totals(ctx, dir, date, date, mine.Identity())
 	if err != nil {
 		return nil, err
 	}
-	l := &liker{of: map[schemas.JobKey]*likely{}, first: min(a.Since.UTC().Format(time.DateOnly), date)}
+	l := &liker{of: timeline[*likely]{}, first: min(a.Since.UTC().Format(time.DateOnly), date)}
 	for i := range own {
-		if own[i].Metric != nil && own[i].RankError != nil {
+		if of.has(own[i].Start) && own[i].Metric != nil && own[i].RankError != nil {
 			l.names = append(l.names, *own[i].Metric)
 		}
 	}
@@ -86,44 +84,71 @@ func Like(ctx context.Context, cfg config.Config, a LikeAsk) ([]LikeRow, error) 
 		return nil, fmt.Errorf("job %s has totals of %d metrics, and a comparison needs %d: `weir archive totals` "+
 			"makes them", a.JobID, len(l.names), like.MinShared)
 	}
-	if err := l.read(ctx, dir, a.Since, key, types.Of(mine.Nodes).Name, types); err != nil {
+	if err := l.read(ctx, dir, a.Since, mine, types); err != nil {
 		return nil, err
 	}
 	space := l.space(cmp.Or(a.Queue, mine.Queue))
-	nearest := l.nearest(key, a)
-	return nearest, l.bound(ctx, dir, space, key, nearest)
+	nearest := l.nearest(a)
+	return l.bound(ctx, dir, space, nearest)
+}
+
+// archivedLife returns the last life of a job in the archive, whose name SplitID knows, and which intervals are of it.
+func archivedLife(ctx context.Context, dir, name string) (last life, of span, err error) {
+	id, date, err := SplitID(name)
+	if err != nil {
+		return last, of, err
+	}
+	rows, err := archive.Jobs(ctx, dir, id)
+	if err != nil {
+		return last, of, err
+	}
+	var all lives
+	for i := range rows {
+		all = all.add(life{jobOf(&rows[i]), rows[i].Cluster})
+	}
+	job, err := all.choose(id, date)
+	if err == nil && len(job) == 0 {
+		err = fmt.Errorf("%w that has ended: %s is not in the archive %s", ErrNoJob, id, dir)
+	}
+	if err != nil {
+		return last, of, err
+	}
+	last = job[len(job)-1]
+	return last, all.span(last), nil
 }
 
 // read reads the jobs on nodes of a type, and the deciles of their totals.
-func (l *liker) read(ctx context.Context, dir string, since time.Time, mine schemas.JobKey, nodes string,
-	types *rules.Types,
-) error {
+func (l *liker) read(ctx context.Context, dir string, since time.Time, mine life, types *rules.Types) error {
+	nodes := types.Of(mine.Nodes).Name
 	err := archive.EachJob(ctx, dir, l.first, "", func(r *jobs.Row) error {
-		key := schemas.JobKey{JobID: r.JobID, Restart: r.Restart}
-		if key == mine || r.End >= since.UnixMilli() && types.Of(r.Nodes).Name == nodes {
-			l.of[key] = &likely{LikeRow{
-				JobID: r.JobID, Restart: r.Restart, User: r.User, Account: r.Account, Queue: r.Queue, Name: r.Name,
-				Cores: r.Cores,
-			}, like.Unsigned(len(l.names))}
+		own := keyOf(r) == mine.Identity() && r.Life().Same(mine.when())
+		if !own && (r.End < since.UnixMilli() || types.Of(r.Nodes).Name != nodes) {
+			return nil
+		}
+		one := &likely{LikeRow{
+			JobID: r.JobID, Restart: r.Restart, Start: r.Start, User: r.User, Account: r.Account, Queue: r.Queue,
+			Name: r.Name, Cores: r.Cores,
+		}, like.Unsigned(len(l.names))}
+		l.of.add(keyOf(r), r.Life(), one)
+		l.all = append(l.all, one)
+		if own {
+			l.mine = one
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return l.totals(ctx, dir, nil, func(key schemas.JobKey, metric int, t *view.Total) {
-		if of := l.of[key]; of != nil {
-			of.signature.Set(metric, t.D)
-		}
-	})
+	return l.totals(ctx, dir, nil, func(of *likely, metric int, t *view.Total) { of.signature.Set(metric, t.D) })
 }
 
 // totals calls fn with the deciles of all jobs, metric by metric. Further columns may be their bounds.
 func (l *liker) totals(ctx context.Context, dir string, further []string,
-	fn func(key schemas.JobKey, metric int, t *view.Total),
+	fn func(of *likely, metric int, t *view.Total),
 ) error {
 	columns := append([]string{
-		"job_id", "restart", "metric", "rank_error", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10",
+		"job_id", "restart", "metric", "start", "end", "rank_error",
+		"d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10",
 	}, further...)
 	return archive.EachTotalOf(ctx, dir, l.first, "", l.names, columns, func(t *totals.Total) error {
 		if t.Metric == nil || t.RankError == nil {
@@ -132,7 +157,9 @@ func (l *liker) totals(ctx context.Context, dir string, further []string,
 		var total view.Total
 		takeTotal(&total, t)
 		if i := slices.Index(l.names, *t.Metric); i >= 0 && !slices.ContainsFunc(total.D[:], math.IsNaN) {
-			fn(schemas.JobKey{JobID: t.JobID, Restart: t.Restart}, i, &total)
+			if of, is := l.of.at(schemas.JobKey{JobID: t.JobID, Restart: t.Restart}, midOf(t)); is {
+				fn(of, i, &total)
+			}
 		}
 		return nil
 	})
@@ -143,33 +170,33 @@ func (l *liker) space(queue string) like.Space {
 	space := make(like.Space, len(l.names))
 	for i := range space {
 		var values []float32
-		for _, of := range l.of {
+		for _, of := range l.all {
 			if of.Queue == queue {
 				values = append(values, of.signature.Of(i)...)
 			}
 		}
 		space[i] = like.NewDistribution(slices.Clip(values))
 	}
-	for _, of := range l.of {
+	for _, of := range l.all {
 		space.Sign(of.signature)
 	}
 	return space
 }
 
 // nearest returns the jobs by their distance from one.
-func (l *liker) nearest(key schemas.JobKey, a LikeAsk) (all []LikeRow) {
-	for k, of := range l.of {
-		if k == key || a.Queue != "" && of.Queue != a.Queue {
+func (l *liker) nearest(a LikeAsk) (all []*likely) {
+	for _, of := range l.all {
+		if of == l.mine || a.Queue != "" && of.Queue != a.Queue {
 			continue
 		}
-		distance, shared, ok := like.Distance(l.of[key].signature, of.signature)
+		distance, shared, ok := like.Distance(l.mine.signature, of.signature)
 		if !ok || math.IsNaN(distance) {
 			continue
 		}
 		of.Distance, of.Metrics = distance, shared
-		all = append(all, of.LikeRow)
+		all = append(all, of)
 	}
-	slices.SortFunc(all, func(a, b LikeRow) int {
+	slices.SortStableFunc(all, func(a, b *likely) int { // namesakes stay in the order of their ends
 		return cmp.Or(cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart,
 			b.Restart))
 	})
@@ -180,20 +207,21 @@ func (l *liker) nearest(key schemas.JobKey, a LikeAsk) (all []LikeRow) {
 }
 
 // bound sets what the distances of the nearest jobs are at least and at most. Only theirs are read.
-func (l *liker) bound(ctx context.Context, dir string, space like.Space, key schemas.JobKey, nearest []LikeRow) error {
-	metrics := map[schemas.JobKey][]*like.Metric{key: make([]*like.Metric, len(l.names))}
-	for i := range nearest {
-		metrics[nearest[i].key()] = make([]*like.Metric, len(l.names))
+func (l *liker) bound(ctx context.Context, dir string, space like.Space, nearest []*likely) (
+	rows []LikeRow, err error,
+) {
+	metrics := map[*likely][]*like.Metric{l.mine: make([]*like.Metric, len(l.names))}
+	for _, of := range nearest {
+		metrics[of] = make([]*like.Metric, len(l.names))
 	}
-	err := l.totals(ctx, dir, []string{"lo", "hi"}, func(key schemas.JobKey, metric int, t *view.Total) {
-		if of := metrics[key]; of != nil {
-			of[metric] = &like.Metric{D: t.D, Lo: t.Lo, Hi: t.Hi}
+	err = l.totals(ctx, dir, []string{"lo", "hi"}, func(of *likely, metric int, t *view.Total) {
+		if m := metrics[of]; m != nil {
+			m[metric] = &like.Metric{D: t.D, Lo: t.Lo, Hi: t.Hi}
 		}
 	})
-	for i := range nearest {
-		nearest[i].Low, nearest[i].High = space.Bounds(metrics[key], metrics[nearest[i].key()])
+	for _, of := range nearest {
+		of.Low, of.High = space.Bounds(metrics[l.mine], metrics[of])
+		rows = append(rows, of.LikeRow)
 	}
-	return err
+	return rows, err
 }
-
-func (r *LikeRow) key() schemas.JobKey { return schemas.JobKey{JobID: r.JobID, Restart: r.Restart} }

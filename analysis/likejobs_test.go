@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirhpc/weir/analysis/like"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
 )
 
 // TestLikeTakesLittleMemory: of a job and a metric, its ranks and the distribution of them all are in memory. Both are
@@ -22,7 +23,7 @@ func TestLikeTakesLittleMemory(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(16, 24))
 	before := heap()
-	l := &liker{names: make([]string, metrics), of: map[schemas.JobKey]*likely{}}
+	l := &liker{names: make([]string, metrics), of: timeline[*likely]{}}
 	for i := range jobs {
 		of := &likely{LikeRow{JobID: fmt.Sprint(i), Queue: "q"}, like.Unsigned(metrics)}
 		for m := range metrics {
@@ -32,13 +33,15 @@ func TestLikeTakesLittleMemory(t *testing.T) {
 			}
 			of.signature.Set(m, d)
 		}
-		l.of[of.key()] = of
+		l.of.add(schemas.JobKey{JobID: of.JobID}, sink.Life{To: 1}, of)
+		l.all = append(l.all, of)
 	}
 	space := l.space("q")
 	if each := (heap() - before) / (jobs * metrics); each > 130 {
 		t.Errorf("%d B a job and metric", each)
 	}
-	if nearest := l.nearest(schemas.JobKey{JobID: "7"}, LikeAsk{Limit: 10}); len(nearest) != 10 {
+	l.mine = l.all[7]
+	if nearest := l.nearest(LikeAsk{Limit: 10}); len(nearest) != 10 {
 		t.Errorf("%+v", nearest)
 	}
 	runtime.KeepAlive(space)

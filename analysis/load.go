@@ -64,8 +64,10 @@ type loader struct {
 
 	job       *view.Job
 	key       schemas.JobKey
-	known     bool // whether a scheduler's record is there
-	unsure    bool // which restart is meant: the last one that has rows
+	name      string // as SplitID has it
+	span      span   // whose intervals are of the life
+	known     bool   // whether a scheduler's record is there
+	unsure    bool   // which restart is meant: the last one that has rows
 	start     *time.Time
 	end       time.Time // now, if it runs
 	long      bool      // the life has too many intervals to read each of them
@@ -103,7 +105,11 @@ func Load(ctx context.Context, cfg config.Config, set *rules.Set, jobID string, 
 
 // newLoader returns a loader of one job alone. The caller closes it.
 func newLoader(ctx context.Context, cfg config.Config, set *rules.Set, jobID string, a Ask) (*loader, error) {
-	n, err := Open(ctx, cfg, a, jobID)
+	id, _, err := SplitID(jobID)
+	if err != nil {
+		return nil, err
+	}
+	n, err := Open(ctx, cfg, a, id)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +129,7 @@ func (n *Named) loader(set *rules.Set, jobID string, a Ask) (*loader, error) {
 	}
 	l := &loader{
 		named: n, topic: n.reader(),
-		cfg: n.cfg, ask: a, set: set, types: types, key: schemas.JobKey{JobID: jobID}, job: &view.Job{},
+		cfg: n.cfg, ask: a, set: set, types: types, name: jobID, span: always, job: &view.Job{},
 		shares: map[string][]quantile.Summary{}, reads: map[string]bool{},
 		mostRules: watchedAtMost,
 		looked:    func() {},

@@ -102,7 +102,7 @@ func (l *loader) watchRolled(ctx context.Context, x *archive.Index, hours *archi
 	}, func(rows []schemas.Row) error {
 		for i := range rows {
 			r := &rows[i]
-			if name := nameOf(*r); sane(r) {
+			if name := nameOf(*r); sane(r) && l.span.has(r.IntervalStart) {
 				l.watchRow(r, name)
 				if l.shown[name] {
 					l.build.Places(r)
@@ -140,7 +140,7 @@ func (l *loader) readPlaces(ctx context.Context, x *archive.Index, hours *archiv
 		return archive.None
 	}, func(rows []schemas.Row) error {
 		for i := range rows {
-			if sane(&rows[i]) {
+			if sane(&rows[i]) && l.span.has(rows[i].IntervalStart) {
 				l.build.Places(&rows[i])
 			}
 		}
@@ -199,7 +199,7 @@ func (l *loader) size(ctx context.Context, q archive.Query) error {
 	}
 	defer x.Close()
 	l.newest(x)
-	firstMs, lastMs, intervalMs, err := x.Extent(l.key)
+	firstMs, lastMs, intervalMs, err := l.extent(x)
 	if err != nil {
 		return err
 	}
@@ -244,12 +244,15 @@ func (l *loader) hours(ctx context.Context, first, last string, shown map[string
 func (l *loader) begin(x *archive.Index, hours archive.Hours) error {
 	l.newest(x)
 	names := x.Metrics(l.key)
-	firstMs, lastMs, intervalMs, err := x.Extent(l.key)
+	firstMs, lastMs, intervalMs, err := l.extent(x)
 	if err != nil {
 		return err
 	}
 	for i := range hours.Of {
 		h := &hours.Of[i]
+		if !l.span.has(h.Start) {
+			continue
+		}
 		if h.Metric != nil {
 			names = append(names, *h.Metric)
 		}
@@ -270,6 +273,16 @@ func (l *loader) begin(x *archive.Index, hours archive.Hours) error {
 	l.choose(names)
 	l.draw(firstMs, lastMs, intervalMs)
 	return nil
+}
+
+// extent returns when the first interval of the life begins and the last one ends, and how long one is. A date that a
+// namesake shares may have intervals of that one alone.
+func (l *loader) extent(x *archive.Index) (firstMs, lastMs, intervalMs int64, err error) {
+	firstMs, lastMs, intervalMs, err = x.Extent(l.key)
+	if firstMs, lastMs = max(firstMs, l.span.from), min(lastMs, l.span.to); firstMs >= lastMs {
+		return 0, 0, 0, err
+	}
+	return firstMs, lastMs, intervalMs, err
 }
 
 // newest chooses the last restart that has rows, if nobody tells which one is meant.

@@ -43,7 +43,7 @@ func (r *reader) findings(ctx context.Context, jobID string, fn func(*schemas.Fi
 // findings returns those on record of the life: the archive's, and otherwise the topic's.
 func (l *loader) findings(ctx context.Context) (all []schemas.Finding, err error) {
 	take := func(f *schemas.Finding) {
-		if f.Job() == l.key {
+		if f.Job() == l.key && l.span.has(f.AsOf) {
 			all = append(all, *f)
 		}
 	}

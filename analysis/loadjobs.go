@@ -49,10 +49,11 @@ func LineMetrics() []string { return slices.Clone(lineMetrics) }
 type lister struct {
 	ask   ListAsk
 	types *rules.Types
-	of    map[schemas.JobKey]*view.JobLine
+	of    timeline[*view.JobLine]
+	all   []*view.JobLine
 	by    order
-	found map[schemas.JobKey]bool // jobs with the finding that is asked for
-	rules map[string]bool         // those with a finding
+	found map[*view.JobLine]bool // jobs with the finding that is asked for
+	rules map[string]bool        // those with a finding
 }
 
 // LoadLines returns the jobs with the numbers that `weir jobs` shows: those that run or wait, and those that ended.
@@ -70,7 +71,7 @@ func LoadLines(ctx context.Context, cfg config.Config, a ListAsk) (*view.Lists, 
 		cfg.Sink.Dir = a.Dir
 	}
 	l := &lister{
-		ask: a, types: types, by: by, of: map[schemas.JobKey]*view.JobLine{}, found: map[schemas.JobKey]bool{},
+		ask: a, types: types, by: by, of: timeline[*view.JobLine]{}, found: map[*view.JobLine]bool{},
 		rules: map[string]bool{},
 	}
 	if a.Topic {
@@ -140,11 +141,13 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 		if r.End < since.UnixMilli() || !l.wanted(j) {
 			return nil
 		}
-		if line := l.of[j.Identity()]; line == nil {
-			l.line(r.Cluster, j)
-		} else {
-			line.Cluster = r.Cluster
+		for _, m := range l.of[j.Identity()] {
+			if m.when.Same(r.Life()) {
+				m.of.Cluster = r.Cluster
+				return nil
+			}
 		}
+		l.line(r.Cluster, j)
 		return nil
 	})
 	if err != nil {
@@ -155,12 +158,13 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 		metrics = append(metrics, l.by.metric)
 	}
 	columns := []string{
-		"job_id", "restart", "metric", "intervals_measured", "measured_s", "nodes_expected_sum",
+		"job_id", "restart", "metric", "start", "end", "intervals_measured", "measured_s", "nodes_expected_sum",
 		"nodes_reported_sum", "count", "mean",
 		"d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10",
 	}
 	err = archive.EachTotalOf(ctx, dir, first, "", metrics, columns, func(t *totals.Total) error {
-		if line := l.of[schemas.JobKey{JobID: t.JobID, Restart: t.Restart}]; line != nil && schemas.Over(line.State) {
+		line, is := l.of.at(schemas.JobKey{JobID: t.JobID, Restart: t.Restart}, midOf(t))
+		if is && schemas.Over(line.State) {
 			l.total(line, t)
 		}
 		return nil
@@ -178,7 +182,7 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 // interval that its rule looked at, and a job may run for long after that.
 func (l *lister) findingsFrom(since time.Time) string {
 	first := since.UnixMilli()
-	for _, line := range l.of {
+	for _, line := range l.all {
 		began := line.Start
 		if began == nil {
 			began = line.Submit
@@ -204,7 +208,8 @@ func (l *lister) line(cluster string, j *schemas.Job) {
 		}
 		line.TimeS = float64(max(0, end-*j.Start)) / 1000
 	}
-	l.of[j.Identity()] = line
+	l.of.add(j.Identity(), life{Job: j}.when(), line)
+	l.all = append(l.all, line)
 }
 
 // total sets the numbers that a total of a job that has ended makes.
@@ -246,12 +251,12 @@ func (l *lister) numbers(line *view.JobLine, metric string, mean *float64, d [11
 // finding takes a finding that holds. A line shows the worst.
 func (l *lister) finding(f *schemas.Finding) {
 	l.rules[f.Rule] = true
-	line := l.of[f.Job()]
-	if line == nil || f.State != schemas.FindingOpen {
+	line, is := l.of.at(f.Job(), f.AsOf)
+	if !is || f.State != schemas.FindingOpen {
 		return
 	}
 	if f.Rule == l.ask.Finding {
-		l.found[f.Job()] = true
+		l.found[line] = true
 	}
 	if line.Finding == nil || worstFirst([]schemas.Finding{*line.Finding, *f})[0].Rule == f.Rule {
 		worst := *f
@@ -263,10 +268,10 @@ func (l *lister) finding(f *schemas.Finding) {
 func (l *lister) lists() *view.Lists {
 	lists := &view.Lists{}
 	finds := len(l.rules) > 0 // rules look at jobs at all, perhaps at others than these
-	for key, line := range l.of {
+	for _, line := range l.all {
 		line.Judged = line.Finding != nil || finds && line.Seen != nil
 		switch {
-		case l.ask.Finding != "" && !l.found[key]:
+		case l.ask.Finding != "" && !l.found[line]:
 		case line.State == schemas.StateSkipped:
 			lists.Skipped = append(lists.Skipped, *line)
 		default:
@@ -283,5 +288,7 @@ func (l *lister) lists() *view.Lists {
 }
 
 func byID(a, b view.JobLine) int {
-	return cmp.Or(strings.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
+	start := func(l *view.JobLine) int64 { return life{Job: &l.Job}.when().From }
+	return cmp.Or(strings.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart),
+		cmp.Compare(start(&a), start(&b)))
 }

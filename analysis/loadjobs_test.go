@@ -141,6 +141,7 @@ func TestLinesOfTopics(t *testing.T) {
 		f := schemas.Finding{
 			Cluster: "c", JobID: "run", Rule: "rule" + class, RuleHash: "0", State: schemas.FindingOpen, Class: class,
 			Certainty: schemas.Certain, Severity: float64(i) / 10, Worst: 1, IntervalMs: 10_000, Title: "t",
+			AsOf: start,
 		}
 		b.put(t, schemas.TopicFindings, f.Key(), &f)
 	}

@@ -33,8 +33,8 @@ func (l *lister) fromTopics(ctx context.Context, r *reader) error {
 		return err
 	}
 	for key, s := range last {
-		line := l.of[key]
-		if line == nil || schemas.Over(line.State) {
+		line, is := l.of.at(key, s.IntervalStart)
+		if !is || schemas.Over(line.State) {
 			continue
 		}
 		line.Cluster = s.Cluster

@@ -24,6 +24,7 @@ func (l *loader) findTotals(ctx context.Context) (err error) {
 	}
 	date := time.UnixMilli(*l.job.End).UTC().Format(time.DateOnly)
 	l.totals, err = archive.Totals(ctx, l.cfg.Sink.Dir, date, date, l.key)
+	l.totals = slices.DeleteFunc(l.totals, func(t totals.Total) bool { return !l.span.has(t.Start) })
 	l.final = len(l.totals) > 0 && !slices.ContainsFunc(l.totals, func(t totals.Total) bool { return !t.Final })
 	return err
 }

@@ -11,11 +11,12 @@ import (
 func TestLinesSayWhichJobsWereJudged(t *testing.T) {
 	for _, finds := range []bool{false, true} {
 		l := &lister{
-			of: map[schemas.JobKey]*view.JobLine{}, found: map[schemas.JobKey]bool{}, rules: map[string]bool{},
+			of: timeline[*view.JobLine]{}, found: map[*view.JobLine]bool{}, rules: map[string]bool{},
 		}
 		l.by, _ = orderOf("")
 		for id, seen := range map[string]*float64{"calm": new(1.0), "well": new(0.9), "waits": nil} {
-			l.of[schemas.JobKey{JobID: id}] = &view.JobLine{Job: schemas.Job{JobID: id}, Seen: seen}
+			l.line("c", &schemas.Job{JobID: id})
+			l.all[len(l.all)-1].Seen = seen
 		}
 		if finds { // that of a job of somebody else tells that rules look at jobs
 			l.finding(&schemas.Finding{JobID: "another", Rule: "r", State: schemas.FindingOpen})

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -39,14 +40,8 @@ type Named struct {
 	cfg   config.Config // sink.dir is the archive that is read
 	topic *reader       // nil: no broker is asked
 	ids   map[string]bool
-	lives map[string]map[int32]life    // of each job, by restart; nil: not read yet
+	lives map[string]lives             // of each id; nil: not read yet
 	found map[string][]schemas.Finding // of the topic, by job; nil: not read yet
-}
-
-// life is what the scheduler says of a life of a job.
-type life struct {
-	*schemas.Job
-	cluster string // empty: not told
 }
 
 // Open returns jobs and arrays of these IDs once a broker has answered, if brokers are asked. The caller closes it.
@@ -79,7 +74,7 @@ func (n *Named) records(ctx context.Context) error {
 	if n.lives != nil {
 		return nil
 	}
-	lives := map[string]map[int32]life{}
+	lives := map[string]lives{}
 	if n.topic != nil {
 		known, err := n.topic.jobs(ctx, func(*kgo.Record) bool { return true })
 		if err != nil {
@@ -118,21 +113,14 @@ func (n *Named) records(ctx context.Context) error {
 }
 
 // add notes a life of a job that is named. What the topic says comes first: it is newer than the archive, or the same.
-func (n *Named) add(lives map[string]map[int32]life, j *schemas.Job, cluster string) {
-	if !n.ids[j.JobID] && (j.ArrayJob == nil || !n.ids[*j.ArrayJob]) {
-		return
+func (n *Named) add(all map[string]lives, j *schemas.Job, cluster string) {
+	if n.ids[j.JobID] || j.ArrayJob != nil && n.ids[*j.ArrayJob] {
+		all[j.JobID] = all[j.JobID].add(life{j, cluster})
 	}
-	if lives[j.JobID] == nil {
-		lives[j.JobID] = map[int32]life{}
-	}
-	if newer, is := lives[j.JobID][j.Restart]; is {
-		j = newer.Job
-	}
-	lives[j.JobID][j.Restart] = life{j, cluster}
 }
 
 // isArray reports whether a job has the number of its array: in Slurm one of the tasks has.
-func isArray(lives map[int32]life, id string) bool {
+func isArray(lives lives, id string) bool {
 	for _, l := range lives {
 		if l.ArrayJob != nil && *l.ArrayJob == id {
 			return true
@@ -202,31 +190,53 @@ func (n *Named) findings(ctx context.Context, jobID string, fn func(*schemas.Fin
 	return nil
 }
 
-// LastRows is the function Job for a job, or a task of an array, that was named.
-func (n *Named) LastRows(ctx context.Context, jobID string, intervals int) (rows []schemas.Row, why string, err error) {
-	records := func(ctx context.Context) (map[schemas.JobKey]*schemas.Job, error) {
-		known := map[schemas.JobKey]*schemas.Job{}
-		err := n.records(ctx)
-		for _, l := range n.lives[jobID] {
-			known[l.Identity()] = l.Job
-		}
-		return known, err
+// job returns the lives of the job that a name of SplitID means, and its ID. Nobody may know it.
+func (n *Named) job(ctx context.Context, name string) (id string, mine lives, err error) {
+	id, date, err := SplitID(name)
+	if err == nil {
+		err = n.records(ctx)
 	}
-	return n.reader().newestRows(ctx, jobID, intervals, records)
+	if err == nil {
+		mine, err = n.lives[id].choose(id, date)
+	}
+	return id, mine, err
+}
+
+// LastRows is the function Job for a job, or a task of an array, that was named. Rows of its namesakes are left out.
+func (n *Named) LastRows(ctx context.Context, name string, intervals int) (rows []schemas.Row, why string, err error) {
+	id, mine, err := n.job(ctx, name)
+	if err != nil {
+		return nil, "", err
+	}
+	known, of := map[schemas.JobKey]*schemas.Job{}, map[int32]span{}
+	for _, l := range mine {
+		known[l.Identity()], of[l.Restart] = l.Job, n.lives[id].span(l)
+	}
+	records := func(context.Context) (map[schemas.JobKey]*schemas.Job, error) { return known, nil }
+	rows, why, err = n.reader().newestRows(ctx, id, intervals, records)
+	return slices.DeleteFunc(rows, func(r schemas.Row) bool {
+		s, is := of[r.Restart]
+		return is && !s.has(r.IntervalStart)
+	}), why, err
 }
 
 // ArchivedRows returns rows of a life of a job in the archive, by interval and metric. They are of the last n intervals
 // before a.To and from a.From on, where these are set. With n = 0 they are of all such intervals. An archive without an
 // interval of the job is ErrNoInterval.
-func (n *Named) ArchivedRows(ctx context.Context, jobID string, a Ask, intervals int) ([]schemas.Row, error) {
-	if err := n.records(ctx); err != nil {
+func (n *Named) ArchivedRows(ctx context.Context, name string, a Ask, intervals int) ([]schemas.Row, error) {
+	jobID, mine, err := n.job(ctx, name)
+	if err != nil {
 		return nil, err
 	}
 	restart := max(a.Restart, 0)
 	var lives []archive.Life
-	for _, l := range n.lives[jobID] {
+	of := always
+	for _, l := range mine {
 		if a.Restart < 0 {
 			restart = max(restart, l.Restart)
+		}
+		if l.Restart == restart {
+			of = n.lives[jobID].span(l)
 		}
 		life := archive.Life{End: time.UnixMilli(*l.End)}
 		if l.Start != nil {
@@ -235,5 +245,5 @@ func (n *Named) ArchivedRows(ctx context.Context, jobID string, a Ask, intervals
 		}
 		lives = append(lives, life)
 	}
-	return archivedRows(ctx, schemas.JobKey{JobID: jobID, Restart: restart}, lives, a, intervals)
+	return archivedRows(ctx, schemas.JobKey{JobID: jobID, Restart: restart}, lives, of, a, intervals)
 }

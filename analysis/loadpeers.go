@@ -47,15 +47,16 @@ func LoadPeers(ctx context.Context, cfg config.Config, dir string, j *view.Job, 
 		until = time.UnixMilli(*j.End)
 	}
 	from, to := until.AddDate(0, 0, -days).UTC().Format(time.DateOnly), until.UTC().Format(time.DateOnly)
-	peers := map[schemas.JobKey]peer{}
+	peers := timeline[peer]{}
+	mine := life{Job: &j.Job}.when()
 	err = archive.EachJob(ctx, dir, from, to, func(r *jobs.Row) error {
-		key := schemas.JobKey{JobID: r.JobID, Restart: r.Restart}
-		if key == j.Identity() || r.Cores == nil || view.SizeClass(*r.Cores) != p.SizeClass {
+		key := keyOf(r)
+		if key == j.Identity() && r.Life().Same(mine) || r.Cores == nil || view.SizeClass(*r.Cores) != p.SizeClass {
 			return nil
 		}
 		of := peer{user: r.User == j.User && j.User != "", queue: r.Queue == j.Queue && j.Queue != "", nodes: r.Nodes}
 		if of.user || of.queue {
-			peers[key] = of
+			peers.add(key, r.Life(), of)
 		}
 		return nil
 	})
@@ -66,9 +67,9 @@ func LoadPeers(ctx context.Context, cfg config.Config, dir string, j *view.Job, 
 	for i := range j.Metrics {
 		metrics = append(metrics, j.Metrics[i].Name)
 	}
-	columns := []string{"job_id", "restart", "metric", "mean", "d1", "d5", "d9"}
+	columns := []string{"job_id", "restart", "metric", "start", "end", "mean", "d1", "d5", "d9"}
 	err = archive.EachTotalOf(ctx, dir, from, to, metrics, columns, func(t *totals.Total) error {
-		of, is := peers[schemas.JobKey{JobID: t.JobID, Restart: t.Restart}]
+		of, is := peers.at(schemas.JobKey{JobID: t.JobID, Restart: t.Restart}, midOf(t))
 		if !is || t.Metric == nil {
 			return nil
 		}

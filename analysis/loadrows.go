@@ -15,7 +15,7 @@ func sane(r *schemas.Row) bool {
 
 // add takes a row of an interval.
 func (l *loader) add(r *schemas.Row) {
-	if !sane(r) {
+	if !sane(r) || !l.span.has(r.IntervalStart) {
 		return
 	}
 	name := ""
@@ -65,6 +65,9 @@ func summaryOf(count int64, c *schemas.Certified) quantile.Summary {
 
 // addHour takes a rollup: for the picture of a long job, and its certified summary for the totals of any.
 func (l *loader) addHour(h *compact.Rollup) {
+	if !l.span.has(h.Start) {
+		return
+	}
 	if h.Metric != nil && l.shown[*h.Metric] {
 		if s, ok := h.Summary(); ok {
 			l.shares[*h.Metric] = append(l.shares[*h.Metric], s)

@@ -23,16 +23,15 @@ import (
 
 // lives finds the lives of the job, and chooses one: the last, unless another is asked for.
 func (l *loader) lives(ctx context.Context) error {
-	if err := l.named.records(ctx); err != nil {
+	id, known, err := l.named.job(ctx, l.name)
+	if err != nil {
 		return err
 	}
-	known := l.named.lives[l.key.JobID]
+	l.key.JobID = id
+	restart := int32(-1)
 	for _, of := range known {
 		l.job.Cluster = cmp.Or(of.cluster, l.job.Cluster)
-	}
-	restart := int32(-1)
-	for r := range known {
-		restart = max(restart, r)
+		restart = max(restart, of.Restart)
 	}
 	if l.ask.Restart >= 0 {
 		restart = l.ask.Restart
@@ -42,7 +41,11 @@ func (l *loader) lives(ctx context.Context) error {
 	l.job.JobID, l.job.Restart = l.key.JobID, l.key.Restart
 	l.end = time.Now()
 	l.job.Running = true
-	if j, is := known[restart]; is {
+	for _, j := range known {
+		if j.Restart != restart {
+			continue
+		}
+		l.span = l.named.lives[id].span(j)
 		l.known, l.job.Job, l.job.Running = true, *j.Job, !schemas.Over(j.State)
 		if j.Start != nil && *j.Start > 0 {
 			start := time.UnixMilli(*j.Start)
@@ -52,12 +55,13 @@ func (l *loader) lives(ctx context.Context) error {
 			l.end = time.UnixMilli(*j.End)
 		}
 	}
-	for r, j := range known {
-		if r < restart {
-			l.job.Earlier = append(l.job.Earlier, view.Life{Restart: r, State: j.State, Start: j.Start, End: j.End})
+	for _, j := range known { // by restart
+		if j.Restart < restart {
+			l.job.Earlier = append(l.job.Earlier, view.Life{
+				Restart: j.Restart, State: j.State, Start: j.Start, End: j.End,
+			})
 		}
 	}
-	slices.SortFunc(l.job.Earlier, func(a, b view.Life) int { return cmp.Compare(a.Restart, b.Restart) })
 	return nil
 }
 
@@ -219,7 +223,8 @@ func (l *loader) addSummaries(all []*schemas.JobSummary) {
 		l.job.Restart = l.key.Restart
 	}
 	all = slices.DeleteFunc(all, func(s *schemas.JobSummary) bool {
-		return s.Restart != l.key.Restart || l.build != nil && l.build.Has(s.IntervalStart)
+		return s.Restart != l.key.Restart || !l.span.has(s.IntervalStart) ||
+			l.build != nil && l.build.Has(s.IntervalStart)
 	})
 	slices.SortStableFunc(all, func(a, b *schemas.JobSummary) int {
 		return cmp.Compare(a.IntervalStart,

@@ -60,8 +60,10 @@ func LoadSystem(ctx context.Context, cfg config.Config, a SystemAsk) (*machine.R
 	if err != nil {
 		return nil, err
 	}
-	for _, j := range of {
-		in.Jobs = append(in.Jobs, *j)
+	for _, namesakes := range of {
+		for _, j := range namesakes {
+			in.Jobs = append(in.Jobs, *j.of)
+		}
 	}
 	if in.Hours, err = a.hours(ctx, first, last); err != nil {
 		return nil, err
@@ -153,15 +155,15 @@ func threadsOf(all []config.NodeType, types *rules.Types) func(nodes []string) i
 }
 
 func (a *SystemAsk) jobs(ctx context.Context, first, last string, types *rules.Types) (
-	map[schemas.JobKey]*machine.Job, error,
+	timeline[*machine.Job], error,
 ) {
-	of := map[schemas.JobKey]*machine.Job{}
+	of := timeline[*machine.Job]{}
 	return of, archive.EachJob(ctx, a.Dir, first, last, func(r *jobs.Row) error {
 		if r.End < a.FromMs || r.End >= a.ToMs {
 			return nil
 		}
 		j := &machine.Job{
-			JobKey: schemas.JobKey{JobID: r.JobID, Restart: r.Restart},
+			JobKey: keyOf(r),
 			User:   r.User, Account: r.Account, Queue: r.Queue,
 			StartMs: -1, EndMs: r.End, Type: types.Of(r.Nodes), Means: map[string]machine.Mean{},
 		}
@@ -171,14 +173,14 @@ func (a *SystemAsk) jobs(ctx context.Context, first, last string, types *rules.T
 		if r.Start != nil {
 			j.StartMs = *r.Start
 		}
-		of[j.JobKey] = j
+		of.add(j.JobKey, r.Life(), j)
 		return nil
 	})
 }
 
 // totals reads the means of the metrics that figures and rules need.
 func (a *SystemAsk) totals(
-	ctx context.Context, first, last string, props []machine.Rule, of map[schemas.JobKey]*machine.Job,
+	ctx context.Context, first, last string, props []machine.Rule, of timeline[*machine.Job],
 ) error {
 	metrics := machine.Metrics()
 	for _, r := range props {
@@ -187,8 +189,8 @@ func (a *SystemAsk) totals(
 	slices.Sort(metrics)
 	metrics = slices.Compact(metrics)
 	return archive.EachTotal(ctx, a.Dir, first, last, metrics, func(t *totals.Total) error {
-		j := of[schemas.JobKey{JobID: t.JobID, Restart: t.Restart}]
-		if j == nil || t.Metric == nil || t.Mean == nil || t.NodesReportedSum == 0 {
+		j, is := of.at(schemas.JobKey{JobID: t.JobID, Restart: t.Restart}, midOf(t))
+		if !is || t.Metric == nil || t.Mean == nil || t.NodesReportedSum == 0 {
 			return nil
 		}
 		j.Means[*t.Metric] = machine.Mean{Mean: *t.Mean, PerNode: float64(t.Count) / float64(t.NodesReportedSum)}
@@ -198,7 +200,7 @@ func (a *SystemAsk) totals(
 
 // findings reads those of jobs that are proven and held to the end, and reports whether the archive has any at all. A
 // finding has the date of the last interval that a rule looked at, which may be any of the job's life.
-func (a *SystemAsk) findings(ctx context.Context, of map[schemas.JobKey]*machine.Job) (
+func (a *SystemAsk) findings(ctx context.Context, of timeline[*machine.Job]) (
 	found []machine.Found, judged bool, err error,
 ) {
 	_, newest, err := archive.Ends(a.Dir, "findings")
@@ -206,17 +208,20 @@ func (a *SystemAsk) findings(ctx context.Context, of map[schemas.JobKey]*machine
 		return nil, false, err
 	}
 	from, to := a.FromMs, a.ToMs+24*3_600_000 // an interval may end after the job
-	for _, j := range of {
-		if j.StartMs >= 0 { // without a start it does not count
-			from = min(from, j.StartMs)
+	for _, namesakes := range of {
+		for _, j := range namesakes {
+			if at := j.of.StartMs; at >= 0 { // without a start it does not count
+				from = min(from, at)
+			}
 		}
 	}
 	err = archive.EachFinding(ctx, a.Dir, dateOf(from), dateOf(to), "", func(f *schemas.Finding) error {
-		if of[f.Job()] == nil || f.Certainty != schemas.Certain || f.State != schemas.FindingOpen {
+		j, is := of.at(f.Job(), f.AsOf)
+		if !is || f.Certainty != schemas.Certain || f.State != schemas.FindingOpen {
 			return nil
 		}
 		found = append(found, machine.Found{
-			JobKey: schemas.JobKey{JobID: f.JobID, Restart: f.Restart}, Rule: f.Rule, Severity: f.Severity,
+			JobKey: j.JobKey, StartMs: j.StartMs, Rule: f.Rule, Severity: f.Severity,
 		})
 		return nil
 	})
@@ -240,9 +245,9 @@ func (a *SystemAsk) hours(ctx context.Context, first, last string) (all []machin
 func (a *SystemAsk) held(
 	ctx context.Context, first, last string, threads func([]string) int,
 ) (all []machine.Held, err error) {
-	of := map[schemas.JobKey]int{}
+	of := timeline[int]{}
 	err = archive.EachJob(ctx, a.Dir, first, "", func(r *jobs.Row) error {
-		of[schemas.JobKey{JobID: r.JobID, Restart: r.Restart}] = threads(r.Nodes)
+		of.add(keyOf(r), r.Life(), threads(r.Nodes))
 		return nil
 	})
 	if err != nil {
@@ -259,7 +264,7 @@ func (a *SystemAsk) held(
 		if ms < a.FromMs || ms >= a.ToMs || h.Job == schemas.JobSystem || h.Job == schemas.JobRest {
 			continue
 		}
-		n, known := of[key]
+		n, known := of.at(key, ms)
 		if !known {
 			n = threads(nil)
 		}

@@ -60,6 +60,7 @@ type Rule struct {
 // Found is a finding of a job.
 type Found struct {
 	schemas.JobKey
+	StartMs  int64 // of the job
 	Rule     string
 	Severity float64
 }
@@ -172,7 +173,9 @@ func choose(all []Job, o Options) (counted []*Job, left LeftOut) {
 			left.Reasons = append(left.Reasons, r)
 		}
 	}
-	slices.SortFunc(counted, func(a, b *Job) int { return compareJobs(a.JobKey, b.JobKey) })
+	slices.SortFunc(counted, func(a, b *Job) int {
+		return cmp.Or(compareJobs(a.JobKey, b.JobKey), cmp.Compare(a.StartMs, b.StartMs))
+	})
 	return counted, left
 }
 

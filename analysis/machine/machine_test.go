@@ -210,11 +210,11 @@ func TestProperties(t *testing.T) {
 		Options: october, Jobs: jobs, Judged: true,
 		Rules: []Rule{{ID: "idle", Needs: []string{"peak_share_flops"}}, {ID: "swap", Needs: []string{"swap_pages"}}},
 		Found: []Found{
-			{schemas.JobKey{JobID: "1"}, "idle", 0.5},
-			{schemas.JobKey{JobID: "2"}, "idle", 0.3},
-			{schemas.JobKey{JobID: "3"}, "idle", 0.01},
-			{schemas.JobKey{JobID: "3"}, "unknown rule", 1},
-			{schemas.JobKey{JobID: "elsewhere"}, "idle", 1},
+			{schemas.JobKey{JobID: "1"}, jobs[0].StartMs, "idle", 0.5},
+			{schemas.JobKey{JobID: "2"}, jobs[0].StartMs, "idle", 0.3},
+			{schemas.JobKey{JobID: "3"}, jobs[0].StartMs, "idle", 0.01},
+			{schemas.JobKey{JobID: "3"}, jobs[0].StartMs, "unknown rule", 1},
+			{schemas.JobKey{JobID: "elsewhere"}, jobs[0].StartMs, "idle", 1},
 		},
 	}
 	r := Compute(in)
@@ -255,7 +255,7 @@ func TestReportsAreEqual(t *testing.T) {
 		j := job(fmt.Sprint(i), fmt.Sprint("u", i%7), int64(8+rnd.IntN(500)), rnd.Float64()/10)
 		j.Account = fmt.Sprint("a", i%5)
 		in.Jobs = append(in.Jobs, j)
-		in.Found = append(in.Found, Found{j.JobKey, "idle", rnd.Float64()})
+		in.Found = append(in.Found, Found{j.JobKey, j.StartMs, "idle", rnd.Float64()})
 	}
 	want := Compute(in)
 	for range 5 {

@@ -35,13 +35,18 @@ func properties(jobs []*Job, rules []Rule, found []Found) (accounts, worst []Lin
 	for i, r := range rules {
 		at[r.ID] = i
 	}
-	severities := map[schemas.JobKey]map[int]float64{}
+	type named struct {
+		schemas.JobKey
+		startMs int64 // of namesakes
+	}
+	severities := map[named]map[int]float64{}
 	for _, f := range found {
 		if i, known := at[f.Rule]; known {
-			if severities[f.JobKey] == nil {
-				severities[f.JobKey] = map[int]float64{}
+			k := named{f.JobKey, f.StartMs}
+			if severities[k] == nil {
+				severities[k] = map[int]float64{}
 			}
-			severities[f.JobKey][i] = f.Severity
+			severities[k][i] = f.Severity
 		}
 	}
 	byAccount := map[string]*Line{}
@@ -52,7 +57,7 @@ func properties(jobs []*Job, rules []Rule, found []Found) (accounts, worst []Lin
 			byAccount[j.Account] = account
 		}
 		line := Line{Account: j.Account, Job: j.JobID, User: j.User, Cores: j.Cores, Cells: make([]Cell, len(rules))}
-		of := severities[j.JobKey]
+		of := severities[named{j.JobKey, j.StartMs}]
 		line.add(j, rules, of)
 		account.add(j, rules, of)
 		if len(of) > 0 {

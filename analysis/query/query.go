@@ -161,13 +161,16 @@ const ofJob = `
   CASE WHEN j.cores > 0 THEN CAST(pow(2, ceil(log2(j.cores))) AS BIGINT) END AS size_class,
   j.cores * ((epoch_ms(j."end") - epoch_ms(j."start")) / 3600000.0) AS core_hours,`
 
-// performance is a row for each job and metric: who ran it, and what it did over its whole life.
+// performance is a row for each job and metric: who ran it, and what it did over its whole life. The middle of what was
+// measured lies in that life, and in none of a namesake.
 const performance = `
 CREATE OR REPLACE VIEW jobs_performance AS
 SELECT j.*,` + ofJob + `
   t."start" AS measured_start, t."end" AS measured_end,
   t.* EXCLUDE (cluster, job_id, restart, "start", "end", date)
-FROM jobs j JOIN job_totals t USING (cluster, job_id, restart);
+FROM jobs j JOIN job_totals t ON t.cluster = j.cluster AND t.job_id = j.job_id AND t.restart = j.restart
+  AND (epoch_ms(t."start") + epoch_ms(t."end")) // 2 >= epoch_ms(j."start")
+  AND (epoch_ms(t."start") + epoch_ms(t."end")) // 2 < epoch_ms(j."end");
 `
 
 // selected has the jobs that say something about how the machine is used, as NWPerf's authors chose them. `weir report
@@ -178,12 +181,15 @@ SELECT * FROM jobs_performance
 WHERE cores >= 8 AND duration_s > 600 AND queue NOT IN ('test', 'devel', 'debug');
 `
 
-// findingsJobs is a row for each finding, with its job.
+// findingsJobs is a row for each finding, with its job. Of namesakes it is the last that had begun by then.
 const findingsJobs = `
 CREATE OR REPLACE VIEW findings_jobs AS
 SELECT j.*,` + ofJob + `
-  f.state AS finding_state, f.* EXCLUDE (cluster, job_id, restart, state, position, date)
-FROM jobs j JOIN findings f USING (cluster, job_id, restart);
+  f.state AS finding_state, f.* EXCLUDE (cluster, job_id, restart, state, position, date, job_start)
+FROM jobs j JOIN findings f ON f.cluster = j.cluster AND f.job_id = j.job_id AND f.restart = j.restart
+  AND (j."start" IS NULL OR j."start" <= f.as_of) AND f.as_of < j."end" + INTERVAL 10 MINUTE
+QUALIFY row_number() OVER (PARTITION BY f.cluster, f.job_id, f.restart, f.rule, f.as_of
+  ORDER BY j."start" DESC NULLS LAST, j."end") = 1;
 `
 
 // jobSummaries reads the dates of a job alone. Its lives are in jobs once they end. DuckDB compares the bounds with

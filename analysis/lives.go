@@ -1,0 +1,234 @@
+package analysis
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/jobs"
+	"github.com/weirhpc/weir/sink/totals"
+)
+
+var (
+	// ErrAmbiguous is returned for an id that several jobs have had. It lists them.
+	ErrAmbiguous = errors.New("several jobs have this id")
+	// ErrLife is returned for what is no date or time behind the @ of ID@DATE.
+	ErrLife = errors.New("no date of a job's start")
+)
+
+// running stands for the date of a job that runs, and of which nobody knows the start.
+const running = "running"
+
+// SplitID splits ID@DATE, which names the job with an id that began on a date of UTC. A time of RFC 3339 in its place
+// names the job that began in that second. An ID alone has no date.
+func SplitID(name string) (id, date string, err error) {
+	id, date, dated := strings.Cut(name, "@")
+	if _, no := startOf(date); dated && no != nil && date != running {
+		return "", "", fmt.Errorf("%w: %q: write %s@2026-11-20, or %[3]s@2026-11-20T06:00:00Z", ErrLife, name, id)
+	}
+	return id, date, nil
+}
+
+// startOf returns the time in which a job of ID@DATE began.
+func startOf(date string) (s span, err error) {
+	if day, err := time.Parse(time.DateOnly, date); err == nil {
+		return span{day.UnixMilli(), day.AddDate(0, 0, 1).UnixMilli()}, nil
+	}
+	at, err := time.Parse(time.RFC3339, date)
+	at = at.Truncate(time.Second)
+	return span{at.UnixMilli(), at.UnixMilli() + 1000}, err
+}
+
+// span is a time [from, to) in Unix milliseconds.
+type span struct{ from, to int64 }
+
+// always has every time.
+var always = span{math.MinInt64, math.MaxInt64}
+
+func (s span) has(ms int64) bool { return s.from <= ms && ms < s.to }
+
+// life is what the scheduler says of a life of a job.
+type life struct {
+	*schemas.Job
+	cluster string // empty: not told
+}
+
+// started reports whether the start is known.
+func (l life) started() bool { return l.Start != nil && *l.Start > 0 }
+
+// when returns when the life was, as the archive tells lives apart. One that runs has no end, and one without a start
+// has a moment alone.
+func (l life) when() sink.Life {
+	to := int64(math.MaxInt64)
+	if schemas.Over(l.State) && l.End != nil {
+		to = *l.End
+	}
+	if l.started() {
+		return sink.Life{From: *l.Start, To: to}
+	}
+	return sink.Life{From: to - 1, To: to}
+}
+
+// lives are all lives of an id, in time order.
+type lives []life
+
+// add adds a life. If the topic told of it already, that is newer or the same.
+func (l lives) add(one life) lives {
+	for i := range l {
+		if l[i].Restart == one.Restart && l[i].when().Same(one.when()) {
+			l[i].cluster = cmp.Or(l[i].cluster, one.cluster)
+			return l
+		}
+	}
+	l = append(l, one)
+	slices.SortFunc(l, func(a, b life) int {
+		return cmp.Or(cmp.Compare(a.when().From, b.when().From), cmp.Compare(a.Restart, b.Restart))
+	})
+	return l
+}
+
+// jobs returns the lives of each job. A requeued job has a higher restart in each life. So another job has the id where
+// the restart is not higher.
+func (l lives) jobs() (all []lives) {
+	for i := range l {
+		if i == 0 || l[i].Restart <= l[i-1].Restart {
+			all = append(all, nil)
+		}
+		all[len(all)-1] = append(all[len(all)-1], l[i])
+	}
+	return all
+}
+
+// choose returns the lives of the job that ID@DATE names; none if nobody knows the id.
+func (l lives) choose(id, date string) (lives, error) {
+	all := l.jobs()
+	some := all
+	if began, err := startOf(date); err == nil || date == running {
+		some = slices.DeleteFunc(slices.Clone(all), func(job lives) bool {
+			return !slices.ContainsFunc(job, func(one life) bool {
+				from := one.when().From
+				return began.has(from) || date == running && from == math.MaxInt64-1
+			})
+		})
+	}
+	switch {
+	case len(some) == 1:
+		return some[0], nil
+	case len(all) == 0:
+		return nil, nil
+	case len(some) == 0:
+		return nil, fmt.Errorf("%w that began then: %s@%s. There are\n%s", ErrNoJob, id, date, listed(id, all))
+	}
+	return nil, fmt.Errorf("%w: %s. Name one of them:\n%s", ErrAmbiguous, id, listed(id, some))
+}
+
+// mostListed is how many jobs with one id an error lists: the last ones.
+const mostListed = 20
+
+// listed has a line for each job: its name, its user, and when it ran.
+func listed(id string, jobs []lives) string {
+	on := map[string]int{}
+	for _, job := range jobs {
+		on[dateOf(job[0].when().From)]++
+	}
+	var b strings.Builder
+	if more := len(jobs) - mostListed; more > 0 {
+		fmt.Fprintf(&b, "  %d earlier ones\n", more)
+		jobs = jobs[more:]
+	}
+	stamp := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+	for i, job := range jobs {
+		first, last := job[0].when(), job[len(job)-1]
+		name, from, to := running, "an unknown time", "now"
+		if first.From < math.MaxInt64-1 {
+			if name = dateOf(first.From); on[name] > 1 {
+				name = stamp(first.From)
+			}
+		}
+		if job[0].started() {
+			from = stamp(first.From)
+		}
+		if last.when().To < math.MaxInt64 {
+			to = stamp(last.when().To)
+		}
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "  %s@%s  %s, from %s to %s, %s", id, name, cmp.Or(last.User, "nobody"), from, to, last.State)
+	}
+	return b.String()
+}
+
+// span returns the time whose intervals are of a life, among those of namesakes with its restart. The id passes on
+// where the later job begins.
+func (l lives) span(of life) span {
+	s := always
+	cut := func(before, after life) int64 {
+		if after.started() {
+			return *after.Start
+		}
+		return before.when().To
+	}
+	for _, o := range l {
+		switch {
+		case o.Restart != of.Restart || o.Job == of.Job:
+		case o.when().From < of.when().From:
+			s.from = cut(o, of)
+		default:
+			s.to = min(s.to, cut(of, o))
+		}
+	}
+	return s
+}
+
+// slackMs is how far behind an end that was known late intervals may lie, and ahead of a start that was corrected.
+const slackMs = 600_000
+
+// timeline finds things by job and time: namesakes have one key.
+type timeline[T any] map[schemas.JobKey][]moment[T]
+
+type moment[T any] struct {
+	when sink.Life
+	of   T
+}
+
+func (t timeline[T]) add(key schemas.JobKey, when sink.Life, of T) {
+	t[key] = append(t[key], moment[T]{when, of})
+}
+
+// at returns what lived at a time. It knows not all namesakes, so a time behind an end is of another one.
+func (t timeline[T]) at(key schemas.JobKey, ms int64) (found T, ok bool) {
+	best := int64(math.MinInt64)
+	for _, m := range t[key] {
+		from := m.when.From
+		if from == m.when.To-1 { // nobody knows when it began
+			from = math.MinInt64
+		}
+		past := m.when.To
+		if past < math.MaxInt64-slackMs {
+			past += slackMs
+		}
+		if ms < max(from, math.MinInt64+slackMs)-slackMs || ms >= past {
+			continue
+		}
+		if from > ms { // only its correction makes it so: any other is nearer
+			from = math.MinInt64 + 1
+		}
+		if !ok || from > best {
+			found, ok, best = m.of, true, from
+		}
+	}
+	return found, ok
+}
+
+// keyOf returns the key of an archived job, which its namesakes have too.
+func keyOf(r *jobs.Row) schemas.JobKey { return schemas.JobKey{JobID: r.JobID, Restart: r.Restart} }
+
+// midOf is a time in the middle of a total.
+func midOf(t *totals.Total) int64 { return t.Start + (t.End-t.Start)/2 }
