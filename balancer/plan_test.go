@@ -200,8 +200,9 @@ func TestTicks(t *testing.T) {
 		{JobID: "before"}: {Start: 0, End: 1000},
 		{JobID: "young"}:  {Start: 1001, End: 9000},
 	}
+	machine := int32(3) // nodes that are listed: a, b and d
 	tick := func(jobs ...schemas.TickJob) schemas.Tick {
-		return schemas.Tick{IntervalStart: 1000, IntervalMs: 1000, Epoch: 4, Jobs: jobs}
+		return schemas.Tick{IntervalStart: 1000, IntervalMs: 1000, Epoch: 4, Jobs: jobs, MachineNodes: machine}
 	}
 	split := func(node string) schemas.TickJob {
 		return schemas.TickJob{JobID: "split", Parts: 2, JobNodes: 2, Nodes: []string{node}}
@@ -219,8 +220,9 @@ func TestTicks(t *testing.T) {
 	if diff := cmp.Diff(want, ticks(c)); diff != "" {
 		t.Errorf("nobody planned it: %s", diff)
 	}
-	c.planned = true
-	want[1] = tick(rest("d"), before, ended, split("b"), young)
+	c.planned, machine = true, 4 // c too
+	want[0], want[1], want[2] = tick(want[0].Jobs...), tick(rest("d"), before, ended, split("b"), young), tick()
+	want[0].Shared = []string{"b"}
 	want[1].Shared = []string{"b"}
 	if diff := cmp.Diff(want, ticks(c)); diff != "" {
 		t.Errorf("planned: %s", diff)

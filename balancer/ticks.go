@@ -24,7 +24,8 @@ type closing struct {
 const tickBytes = 1 << 20
 
 // ticks returns one Tick for each partition, of any length. A job is where the Routes have it, since these decide what
-// agents send. A Tick has the nodes of the job in the partition, and the number of its nodes and partitions in all.
+// agents send. A Tick has the nodes of the job in the partition, and the number of its nodes and partitions in all. It
+// also has the number of the machine's nodes, so that _system says what it lacks.
 //
 // A job that ended before the interval did has parts 0. Its nodes stay listed, so that their records count as those of
 // an ended job. If the interval was not planned, a job whose life does not cover it is left out. Entries beyond the
@@ -35,7 +36,7 @@ func ticks(c closing) []schemas.Tick {
 		shares[p] = map[schemas.JobKey][]string{}
 	}
 	shared := make([][]string, c.collectors)
-	epoch := int64(0)
+	epoch, machine := int64(0), int32(0)
 	var at []int32 // the partitions that list a node
 	for i := range c.routes {
 		r := &c.routes[i]
@@ -53,6 +54,7 @@ func ticks(c closing) []schemas.Tick {
 			shares[r.Home][rest] = append(shares[r.Home][rest], r.Node)
 			at = append(at, r.Home)
 		}
+		machine += int32(min(1, len(at)))
 		slices.Sort(at)
 		if at = slices.Compact(at); len(at) > 1 {
 			for _, p := range at {
@@ -70,7 +72,10 @@ func ticks(c closing) []schemas.Tick {
 	all := make([]schemas.Tick, c.collectors)
 	for p, share := range shares {
 		slices.Sort(shared[p])
-		all[p] = schemas.Tick{IntervalStart: c.start, IntervalMs: c.ms, Epoch: epoch, Shared: shared[p]}
+		all[p] = schemas.Tick{
+			IntervalStart: c.start, IntervalMs: c.ms, Epoch: epoch, Shared: shared[p],
+			MachineNodes: min(machine, schemas.MaxNodes),
+		}
 		for key, nodes := range share {
 			slices.Sort(nodes)
 			j := schemas.TickJob{
@@ -111,7 +116,8 @@ type unfit struct {
 // so that the interval is closed for all others.
 func encodeTick(t schemas.Tick) (values [][]byte, left []unfit, err error) {
 	pieces, values, left := splitTick(t)
-	last := schemas.Tick{IntervalStart: t.IntervalStart, IntervalMs: t.IntervalMs, Epoch: t.Epoch}
+	last := t
+	last.Jobs, last.Shared = nil, nil
 	if n := len(pieces); n > 0 {
 		last, values = pieces[n-1], values[:n-1]
 	}
@@ -192,7 +198,8 @@ func unfitting(routes []schemas.Route, start, ms int64) map[schemas.JobKey]strin
 		}
 		t := schemas.Tick{
 			IntervalStart: start, IntervalMs: ms,
-			Jobs: []schemas.TickJob{{JobID: s.job.JobID, Restart: s.job.Restart, Parts: 1}},
+			Jobs:         []schemas.TickJob{{JobID: s.job.JobID, Restart: s.job.Restart, Parts: 1}},
+			MachineNodes: schemas.MaxNodes,
 		}
 		j := &t.Jobs[0]
 		for i := range routes {

@@ -265,7 +265,7 @@ func (d draw) partial() Record {
 
 func (d draw) tick() Record {
 	start, length := d.place()
-	k := &Tick{start, length, d.between(0, MaxEpoch), nil, d.names(3), d.IntN(2) == 0}
+	k := &Tick{start, length, d.between(0, MaxEpoch), nil, d.names(3), d.IntN(2) == 0, int32(d.between(0, MaxNodes))}
 	for i, job := range d.names(4) {
 		nodes := d.names(3)
 		k.Jobs = append(k.Jobs, TickJob{

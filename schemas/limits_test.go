@@ -555,8 +555,10 @@ func TestLimitsOfJobPartial(t *testing.T) {
 		bound(t, legalPartial, "metrics.low_node", func(p *JobPartial, v *string) { *of(&p.Metrics[1]) = v }, nil,
 			[]*string{new("n1")})
 	}
-	bound(t, legalPartial, "metrics.name", func(p *JobPartial, v string) { p.Metrics[1].Name = v }, nil,
-		[]string{"ipc"})
+	bound(t, legalPartial, "metrics.name", func(p *JobPartial, v [3]string) {
+		m := &p.Metrics[1]
+		m.Name, m.Unit, m.Scope = v[0], v[1], v[2]
+	}, [][3]string{{"ipc", "W", ScopeCore}, {"ipc", "1", ScopeNode}}, [][3]string{{"ipc", "1", ScopeCore}})
 	bound(t, legalPartial, "metrics", func(p *JobPartial, n int) {
 		p.Metrics = nil
 		for _, name := range shortNames(n) {
@@ -573,9 +575,11 @@ func TestLimitsOfPlans(t *testing.T) {
 			1_700_000_010_000, 10_000, 3,
 			[]TickJob{{"1", 0, 1, 2, []string{"n1", "n2"}}, {"1", 1, 1, 1, nil}},
 			[]string{"n1", "n2"},
-			true,
+			true, 2,
 		}
 	}
+	bound(t, tick, "machine_nodes", func(k *Tick, v int32) { k.MachineNodes = v }, []int32{0, 1, 1 << 22},
+		[]int32{-1, 1<<22 + 1})
 	placed(t, tick, func(k *Tick) (*int64, *int64) { return &k.IntervalStart, &k.IntervalMs })
 	bound(t, tick, "epoch", func(k *Tick, v int64) { k.Epoch = v }, goodEpochs, badEpochs)
 	bound(t, tick, "job_id", func(k *Tick, v string) { k.Jobs[0].JobID = v }, goodJobs, badJobs)

@@ -105,6 +105,7 @@ type Tick struct {
 	Jobs          []TickJob `avro:"jobs"`
 	Shared        []string  `avro:"shared"`
 	More          bool      `avro:"more"`
+	MachineNodes  int32     `avro:"machine_nodes"`
 }
 
 // TickJob is one partition's share of a job. Parts 0: planned, but ended before the interval did.

@@ -56,7 +56,7 @@ func samples() []Record {
 			1_700_000_010_000, 10_000, 3,
 			[]TickJob{{"4711", 1, 2, 3, []string{"n1", "n2"}}, {JobRest, 0, 0, 0, nil}},
 			[]string{"n2"},
-			true,
+			true, 7,
 		},
 		&Route{
 			"n17", 3, 1_700_000_010_000, 2,
@@ -177,7 +177,7 @@ func TestFingerprints(t *testing.T) {
 		"Finding": "cd6d0d9f5f6cb98d", "Gap": "b6415daba41fec8a",
 		"Job": "0ae430c24bc69a0a", "JobPartial": "6ee17a58c2b5b02e", "JobSummary": "b8af70d00328cd54",
 		"NodeSummary": "7e78e6b7b72c5edc", "Progress": "29966c93eccc0d81", "Reject": "1867763f6691ffd2",
-		"Route": "4da3872c4b5d6ae9", "Tick": "c1c1887eac64c64f", "Trigger": "8fb9321cf0582011",
+		"Route": "4da3872c4b5d6ae9", "Tick": "d3533fc74b997a50", "Trigger": "8fb9321cf0582011",
 		"TopologyOrder": "48e85ffc19cea16d",
 		"Watermark":     "c33c7140ebff709d",
 	}
@@ -265,7 +265,11 @@ func TestOlderSchemas(t *testing.T) {
 			p.TopicID, p.Open, p.Counts.Surplus = "", 0, 0
 			p.Unreadable, p.UnreadableSince, p.Closing, p.Stopped = 0, 0, nil, ""
 		},
-		"Tick-7377f7aeabb9c862": func(r Record) { r.(*Tick).Shared, r.(*Tick).More = nil, false },
+		"Tick-7377f7aeabb9c862": func(r Record) {
+			k := r.(*Tick)
+			k.Shared, k.More, k.MachineNodes = nil, false, 0
+		},
+		"Tick-4fc664ac7e88c1c1": func(r Record) { r.(*Tick).MachineNodes = 0 },
 		"JobPartial-9e16415d968881bc": func(r Record) {
 			p := r.(*JobPartial)
 			p.Shared, p.Metrics[0].NodeMeans = nil, 0

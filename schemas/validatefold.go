@@ -123,7 +123,7 @@ func (p *JobPartial) Validate() error {
 			return err
 		}
 	}
-	if err := checkMetrics(len(p.Metrics), func(i int) string { return p.Metrics[i].Name }); err != nil {
+	if err := checkShares(p.Metrics); err != nil {
 		return err
 	}
 	for i := range p.Shared {
@@ -136,6 +136,22 @@ func (p *JobPartial) Validate() error {
 		return invalid("shared", "%s is there twice", p.Shared[i].Node)
 	}
 	return checkInterval(p.IntervalStart, p.IntervalMs)
+}
+
+// checkShares is checkMetrics for a share. Each unit and scope of a name is a metric there: merge decides which stays.
+func checkShares(metrics []JobPartialMetric) error {
+	if n := len(metrics); n > MaxMetrics {
+		return invalid("metrics", "%d are more than %d", n, MaxMetrics)
+	}
+	compare := func(a, b int) int {
+		m, other := &metrics[a], &metrics[b]
+		return cmp.Or(cmp.Compare(m.Name, other.Name), cmp.Compare(m.Unit, other.Unit),
+			cmp.Compare(m.Scope, other.Scope))
+	}
+	if i := twice(len(metrics), compare); i >= 0 {
+		return invalid("metrics.name", "%s is there twice, with one unit and scope", metrics[i].Name)
+	}
+	return nil
 }
 
 // validate is stricter than that of a summary, since merge computes with these numbers. A missing moment, or a NaN,

@@ -19,6 +19,9 @@ func (t *Tick) Validate() error {
 	if err := checkEpoch(t.Epoch); err != nil {
 		return err
 	}
+	if t.MachineNodes < 0 || t.MachineNodes > MaxNodes {
+		return invalid("machine_nodes", "%d is not in 0 to %d", t.MachineNodes, MaxNodes)
+	}
 	for i := range t.Jobs {
 		j := &t.Jobs[i]
 		if err := checkJob(j.JobID, j.Restart); err != nil {
