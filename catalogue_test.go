@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/producers/source"
+	"github.com/weirhpc/weir/schemas"
 )
 
 // bareHost is a /proc of two CPUs without anything else. The configuration of the test's commands names it.
@@ -187,6 +189,31 @@ func TestCountersPage(t *testing.T) {
 	}
 	t.Errorf("%s is not what weir metrics shows: go test . -run TestCountersPage -update (-want +got)\n%s", name,
 		cmp.Diff(want, text))
+}
+
+// TestFoldsKnowTheCatalogue: the folds keep weir's own metrics first, and have their names from a list. -update makes
+// it.
+func TestFoldsKnowTheCatalogue(t *testing.T) {
+	const name = "schemas/catalogue.tsv"
+	var lines []string
+	for _, r := range catalogue(config.Agent{}) {
+		lines = append(lines, fmt.Sprintf("%s\t%s\t%s\n", r.Name, r.Unit, r.Scope))
+		if !*update && !schemas.Catalogued(r.Name, r.Unit, r.Scope) {
+			t.Errorf("the folds do not know %s, unit %s, scope %s", r.Name, r.Unit, r.Scope)
+		}
+	}
+	slices.Sort(lines)
+	want := strings.Join(lines, "")
+	if *update {
+		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got := page(t, name); got != want {
+		t.Errorf("%s is not what weir metrics shows: go test . -run TestFoldsKnowTheCatalogue -update (-want +got)\n%s",
+			name, cmp.Diff(want, got))
+	}
 }
 
 // tables are the metrics as Markdown, a table for each source.

@@ -85,7 +85,7 @@ func (e *expectation) reported() int {
 }
 
 // leavesOut reports whether a record's metric is not in the summary. Of what a job reported by itself, the machine has
-// nothing, and a job has the 16 least names of each partition.
+// nothing. A job has 16 names of each partition: those that most nodes report, and of these the least.
 func (e *expectation) leavesOut(r *oracleRecord, metric string) bool {
 	if !slices.Contains(r.Reported, metric) {
 		return false
@@ -93,15 +93,21 @@ func (e *expectation) leavesOut(r *oracleRecord, metric string) bool {
 	if e.machine != nil {
 		return true
 	}
-	less := map[string]bool{}
+	nodes := map[string]int{}
 	for _, other := range e.records {
 		for _, name := range other.Reported {
-			if other.partition == r.partition && name < metric {
-				less[name] = true
+			if other.partition == r.partition {
+				nodes[name]++
 			}
 		}
 	}
-	return len(less) >= 16
+	before := 0
+	for name, n := range nodes {
+		if n > nodes[metric] || n == nodes[metric] && name < metric {
+			before++
+		}
+	}
+	return before >= 16
 }
 
 type fates struct{ summarized, rejected, late, duplicate, misrouted, ended int64 }

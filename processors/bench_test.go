@@ -2,6 +2,7 @@ package processors
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -110,8 +111,9 @@ func systemOf(b *testing.B, note func(*float64, time.Duration), best *float64, f
 			r.number = all.expect(node)
 			records = append(records, r)
 		}
-		cols := newColumns(records, nil)
-		for _, c := range cols.sorted() {
+		found := newColumns(records)
+		cols, _ := earned(maps.Values(found), len(found))
+		for _, c := range cols {
 			gather([]*column{c}, records, &fold.rooms)
 			r := c.reduce(fold.Sketch, &all.room)
 			began := b.Elapsed()
@@ -120,7 +122,7 @@ func systemOf(b *testing.B, note func(*float64, time.Duration), best *float64, f
 		}
 	}
 	began := b.Elapsed()
-	share := all.partial(simCluster, 0, 64, &closing{start: tick.IntervalStart, lengthMs: tick.IntervalMs})
+	share, _ := all.partial(simCluster, 0, 64, &closing{start: tick.IntervalStart, lengthMs: tick.IntervalMs})
 	encode(b, share)
 	note(best, began-took)
 	return share

@@ -2,6 +2,7 @@ package processors
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/weirhpc/weir/config"
@@ -45,6 +46,7 @@ type Collector struct {
 type closing struct {
 	start, lengthMs int64
 	tickBytes       int
+	machineNodes    int32                   // by the Ticks; 0: they do not tell
 	jobs            map[schemas.JobKey]bool // that are closed
 	loads           []schemas.JobLoad
 }
@@ -214,6 +216,7 @@ func (c *Collector) tick(e Entry, t *schemas.Tick) Effects {
 		c.closeJob(&fx, t, &t.Jobs[n])
 	}
 	c.all.shared = append(c.all.shared, t.Shared...)
+	c.closing.machineNodes = max(c.closing.machineNodes, t.MachineNodes)
 	c.closing.tickBytes += len(e.Value)
 	if !t.More || c.closing.tickBytes >= maxTickBytes {
 		c.finish(&fx)
@@ -226,9 +229,9 @@ func (c *Collector) finish(fx *Effects) {
 	k := c.closing
 	c.closing, c.begun, c.loads = nil, none, heaviest(k.loads)
 	fx.Closes = true
-	share := c.all.partial(c.cluster, c.partition, c.collectors, k)
+	share, surplus := c.all.partial(c.cluster, c.partition, c.collectors, k)
 	fx.Counts.Outputs++
-	fx.Counts.Surplus += c.all.columns.surplus()
+	fx.Counts.Surplus += surplus
 	fx.Outputs = append(fx.Outputs, share)
 	c.closed, c.closedLengthMs = k.start, k.lengthMs
 	for _, gone := range c.forgetClosed() {
@@ -265,30 +268,30 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob)
 		}
 	}
 	byNode(records)
-	reported := reportedBy(records)
-	cols := newColumns(records, reported)
+	found := newColumns(records)
+	cols, surplus := earned(maps.Values(found), len(found))
 	var out output
 	if job.Parts > 0 {
 		out = newOutput(c.cluster, c.partition, t, job, records, c.Sketch)
 	}
-	for some := range slices.Chunk(cols.sorted(), gatherAtOnce) {
+	for some := range slices.Chunk(cols, gatherAtOnce) {
 		gather(some, records, &c.rooms)
 		for _, col := range some {
 			r := col.reduce(out.sketch, &c.all.room)
-			if !reported.has(col.name) {
+			if !col.reported {
 				c.all.join(col, &r)
 			}
 			out.add(col, &r)
 		}
 	}
-	c.all.joinNodes(records, reported)
+	c.all.joinNodes(records)
 	if job.Parts == 0 {
 		fx.Counts.Ended += int64(len(records))
 		return
 	}
 	fx.Counts.Summarized += int64(len(records))
 	fx.Counts.Outputs++
-	fx.Counts.Surplus += cols.surplus() + reported.surplus()
+	fx.Counts.Surplus += surplus
 	c.weigh(job, records)
 	fx.Outputs = append(fx.Outputs, out.record())
 }

@@ -1,27 +1,63 @@
 package processors
 
 import (
-	"maps"
+	"cmp"
+	"iter"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
 
-// metricID is what a metric is called.
-type metricID struct{ name, unit, scope string }
+// metricID is what a metric is called. Values of two units or scopes have no sum, so each has a column of its own.
+// Those that a job reported by itself have one too: _system leaves them out.
+type metricID struct {
+	name, unit, scope string
+	reported          bool
+}
+
+func (id *metricID) compare(other *metricID) int {
+	return cmp.Or(strings.Compare(id.name, other.name), strings.Compare(id.unit, other.unit),
+		strings.Compare(id.scope, other.scope), compareBools(id.reported, other.reported))
+}
+
+// compareBools puts false first.
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// called lets columns of all kinds be ordered.
+func (id *metricID) called() *metricID { return id }
 
 // column is one metric of a job. Its values are gathered from the job's records when they are reduced. So they are
 // copied once, and all metrics use the same memory.
 type column struct {
 	metricID
-	at      []int32 // which metric it is in each of the job's layouts; -1: none
-	invalid int64   // values of another unit or scope than the others
+	first int32   // the first of the job's forms that has the metric
+	at    []int32 // which metric it is in each form from the first on; -1: none
+	sent  int     // by how many nodes
 
 	values []float64
 	nodes  nodeMeans
 }
+
+// place returns which metric of a form the column is; -1: none.
+func (c *column) place(form int32) int {
+	if form < c.first || int(form-c.first) >= len(c.at) {
+		return -1
+	}
+	return int(c.at[form-c.first])
+}
+
+func (c *column) votes() int { return c.sent }
 
 // nodeMeans are the means of the nodes that have a valid value, and the nodes' numbers.
 type nodeMeans struct {
@@ -36,115 +72,112 @@ type nodeMean struct {
 	mean float64
 }
 
-// columns gathers columns by name. Of more than schemas.MaxMetrics names the least stay, in any order of arrival. Until
-// they are sorted there may be twice as many.
-type columns[C any] struct {
-	byName map[string]*C
-	last   string              // the greatest name that may stay
-	left   map[string]struct{} // names that do not stay; nil: all may
+// voted is a column, and by how many nodes it earns its place.
+type voted interface {
+	called() *metricID
+	votes() int
 }
 
-// column returns the column of a name, and whether it is new. The column is nil for a metric that is left out.
-func (s *columns[C]) column(name string) (c *C, isNew bool) {
-	if c = s.byName[name]; c != nil {
-		return c, false
-	}
-	if len(s.byName) >= 2*schemas.MaxMetrics {
-		s.cut()
-	}
-	if s.left != nil && name > s.last {
-		s.left[name] = struct{}{}
-		return nil, false
-	}
-	c = new(C)
-	s.byName[name] = c
-	return c, true
-}
-
-// cut keeps the least names. Which names stay must not depend on the order of arrival, or a successor would write
-// another summary of the same records.
-func (s *columns[C]) cut() {
-	if len(s.byName) <= schemas.MaxMetrics {
-		return
-	}
-	names := slices.Sorted(maps.Keys(s.byName))
-	if s.last = names[schemas.MaxMetrics-1]; s.left == nil {
-		s.left = map[string]struct{}{}
-	}
-	for _, name := range names[schemas.MaxMetrics:] {
-		s.left[name] = struct{}{}
-		delete(s.byName, name)
-	}
-}
-
-// sorted returns the columns that stay, by name.
-func (s *columns[C]) sorted() []*C {
-	s.cut()
-	sorted := make([]*C, 0, len(s.byName))
-	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
-		sorted = append(sorted, s.byName[name])
-	}
-	return sorted
-}
-
-// surplus returns how many metrics are left out.
-func (s *columns[C]) surplus() int64 { return int64(len(s.left)) }
-
-// newColumns makes a column of each metric of CounterBatches, which are ordered by node. The least node decides on a
-// metric's unit and scope. reported are the names that the job reported. Records of one layout are looked at once.
-func newColumns(records []*nodeRecord, reported reportedNames) columns[column] {
-	all := columns[column]{byName: map[string]*column{}}
-	layouts := map[*schemas.Layout]int32{}
-	var misfits [][]misfit // of each layout
-	for _, r := range records {
-		if r.summary != nil {
-			continue
+// earned returns the columns that stay, ordered by what they are called, and how many do not. A record has room for
+// schemas.MaxMetrics of them. Metrics of weir's own catalogue come first, and then those of most nodes. So whoever
+// holds one node cannot displace the others' metrics. Users choose the names that jobs report, so that at most
+// schemas.MaxReported of these stay.
+//
+// Which ones stay must not depend on the order of arrival, or a successor would write another summary of the same
+// records. So all of them are counted before any goes. The records that have their names need more memory than that.
+func earned[C voted](all iter.Seq[C], n int) (stay []C, surplus int64) {
+	stay = slices.AppendSeq(make([]C, 0, n), all)
+	reported := 0
+	for _, c := range stay {
+		if c.called().reported {
+			reported++
 		}
-		k, known := layouts[r.batch.Layout]
-		if !known {
-			k = int32(len(layouts))
-			layouts[r.batch.Layout] = k
-			misfits = append(misfits, addLayout(&all, r.batch.Layout, k, reported))
+	}
+	if n > schemas.MaxMetrics || reported > schemas.MaxReported {
+		stay = best(stay)
+	}
+	slices.SortFunc(stay, func(a, b C) int { return a.called().compare(b.called()) })
+	return stay, int64(n - len(stay))
+}
+
+// best returns the columns that have the first places, as many as there are.
+func best[C voted](all []C) []C {
+	type place struct {
+		column  C
+		foreign bool // the catalogue lacks it
+		votes   int
+	}
+	places := make([]place, 0, len(all))
+	for _, c := range all {
+		id := c.called()
+		known := !id.reported && schemas.Catalogued(id.name, id.unit, id.scope)
+		places = append(places, place{c, !known, c.votes()})
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(compareBools(a.foreign, b.foreign), cmp.Compare(b.votes, a.votes),
+			a.column.called().compare(b.column.called()))
+	})
+	all, reported := all[:0], 0
+	for _, p := range places {
+		if p.column.called().reported {
+			reported++
 		}
-		r.layout = k
-		for _, m := range misfits[k] {
-			m.column.invalid += m.values
+		if len(all) < schemas.MaxMetrics && (reported <= schemas.MaxReported || !p.column.called().reported) {
+			all = append(all, p.column)
 		}
 	}
 	return all
 }
 
-// misfit is how many values of a layout have another unit or scope than their column.
-type misfit struct {
-	column *column
-	values int64
+// form is what records of a job have in common: the layout, and the names that the job reported.
+type form struct {
+	layout   *schemas.Layout
+	reported string
 }
 
-// addLayout adds the metrics of a job's layout k.
-func addLayout(all *columns[column], l *schemas.Layout, k int32, reported reportedNames) (misfits []misfit) {
-	for i := range l.Metrics {
-		m := &l.Metrics[i]
-		if reported.leavesOut(m.Name) {
+// newColumns makes a column of each metric of CounterBatches. Records of one form are looked at once.
+func newColumns(records []*nodeRecord) map[metricID]*column {
+	all, forms := map[metricID]*column{}, map[form]int32{}
+	var sent []int // by how many nodes each form was
+	for _, r := range records {
+		if r.summary != nil {
 			continue
 		}
-		c, isNew := all.column(m.Name)
+		of := form{r.batch.Layout, strings.Join(r.batch.Reported, " ")}
+		k, known := forms[of]
+		if !known {
+			k = int32(len(forms))
+			forms[of], sent = k, append(sent, 0)
+			addForm(all, &r.batch, k)
+		}
+		r.form = k
+		sent[k]++
+	}
+	for _, c := range all {
+		for i, at := range c.at {
+			if at >= 0 {
+				c.sent += sent[int(c.first)+i]
+			}
+		}
+	}
+	return all
+}
+
+// addForm adds the metrics of a job's form k.
+func addForm(all map[metricID]*column, b *schemas.PackedBatch, k int32) {
+	for i := range b.Layout.Metrics {
+		m := &b.Layout.Metrics[i]
+		id := metricID{m.Name, m.Unit, m.Scope, slices.Contains(b.Reported, m.Name)}
+		c := all[id]
 		if c == nil {
-			continue
+			c = &column{metricID: id, first: k}
+			all[id] = c
 		}
-		id := metricID{m.Name, m.Unit, m.Scope}
-		if isNew {
-			c.metricID = id
-		}
-		if c.metricID != id {
-			misfits = append(misfits, misfit{c, int64(m.Values)})
-			continue
-		}
-		for int32(len(c.at)) < k {
+		for int32(len(c.at)) < k-c.first {
 			c.at = append(c.at, -1)
 		}
 		c.at = append(c.at, int32(i))
 	}
-	return misfits
 }
 
 // gatherAtOnce is how many columns are gathered in one pass over the records. In these the values of one column are
@@ -159,12 +192,16 @@ func gather(columns []*column, records []*nodeRecord, rooms *[gatherAtOnce]colum
 		c.values, c.nodes.means, c.nodes.numbers = room.values[:0], room.nodes.means[:0], room.nodes.numbers[:0]
 	}
 	for _, r := range records {
+		if r.summary != nil {
+			continue
+		}
 		for _, c := range columns {
-			if r.summary != nil || int(r.layout) >= len(c.at) || c.at[r.layout] < 0 {
+			at := c.place(r.form)
+			if at < 0 {
 				continue
 			}
 			from := len(c.values)
-			c.values = r.batch.AppendValues(c.values, int(c.at[r.layout]))
+			c.values = r.batch.AppendValues(c.values, at)
 			c.note(r.batch.Node, r.number, c.values[from:])
 		}
 	}
@@ -219,7 +256,12 @@ func (c *column) reduce(sketch int, room *quantile.Joiner) (r reduction) {
 	case sketch == quantile.Large.Bytes:
 		r.share = r.certified
 	default: // the job's summary is too small, or there is none
-		if r.Distribution, quick = room.Certify(c.values, quantile.Quick); r.Count > 0 {
+		values, invalid := c.values, r.Invalid
+		if sketch > 0 {
+			values = values[:r.Count] // no one knows what is behind the valid ones
+		}
+		r.Distribution, quick = room.Certify(values, quantile.Quick)
+		if r.Invalid += invalid; r.Count > 0 {
 			r.share = &quick
 		}
 	}
@@ -230,7 +272,7 @@ func (c *column) reduce(sketch int, room *quantile.Joiner) (r reduction) {
 func (c *column) exact(r *reduction) schemas.JobSummaryMetric {
 	m := schemas.JobSummaryMetric{
 		Name: c.name, Unit: c.unit, Scope: c.scope,
-		Count: r.Count, Invalid: r.Invalid + c.invalid, Nodes: int32(len(c.nodes.means)),
+		Count: r.Count, Invalid: r.Invalid, Nodes: int32(len(c.nodes.means)),
 	}
 	if r.Count == 0 {
 		return m
@@ -260,7 +302,7 @@ func certifiedOf(s *quantile.Summary) *schemas.Certified {
 // partial is one collector's share of the column for merge. It has moments, which add up, and ranks of some values,
 // which bound the deciles of the whole. r has a certified summary unless it has no value.
 func (c *column) partial(r *reduction) schemas.JobPartialMetric {
-	return partialOf(&c.metricID, r.Moments(), r.Invalid+c.invalid, &c.nodes, int32(len(c.nodes.means)), r.certified)
+	return partialOf(&c.metricID, r.Moments(), r.Invalid, &c.nodes, int32(len(c.nodes.means)), r.certified)
 }
 
 // partialOf makes a share. nodes is how many nodes have a valid value: a node has a mean of each of its jobs.
@@ -286,21 +328,35 @@ func partialOf(
 	return m
 }
 
-// numbers is a set of small numbers.
-type numbers []uint64
-
-func (s *numbers) add(n int32) {
-	for len(*s) <= int(n/64) {
-		*s = append(*s, 0)
-	}
-	(*s)[n/64] |= 1 << (n % 64)
+// numbers is a set of small numbers. It has a bit for each from the least to the greatest.
+type numbers struct {
+	first int32 // the word that comes first
+	words []uint64
 }
 
-func (s numbers) has(n int32) bool { return int(n/64) < len(s) && s[n/64]>>(n%64)&1 == 1 }
+func (s *numbers) add(n int32) {
+	word := n / 64
+	if len(s.words) == 0 {
+		s.first = word
+	}
+	if word < s.first {
+		s.words = slices.Insert(s.words, 0, make([]uint64, s.first-word)...)
+		s.first = word
+	}
+	for len(s.words) <= int(word-s.first) {
+		s.words = append(s.words, 0)
+	}
+	s.words[word-s.first] |= 1 << (n % 64)
+}
 
-func (s numbers) count() int32 {
+func (s *numbers) has(n int32) bool {
+	word := int(n/64 - s.first)
+	return word >= 0 && word < len(s.words) && s.words[word]>>(n%64)&1 == 1
+}
+
+func (s *numbers) count() int32 {
 	n := 0
-	for _, word := range s {
+	for _, word := range s.words {
 		n += bits.OnesCount64(word)
 	}
 	return int32(n)

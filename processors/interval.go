@@ -19,7 +19,7 @@ type nodeRecord struct {
 	entry   Entry // with its value only for a NodeSummary, which a Tick may reject
 	bytes   int
 	number  int32                // of its node in the interval's _system
-	layout  int32                // of the batch, among those of its job
+	form    int32                // of the batch, among those of its job
 	summary *schemas.NodeSummary // nil: it is a batch
 	batch   schemas.PackedBatch
 }

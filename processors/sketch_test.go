@@ -132,7 +132,7 @@ func goodLocal(t *testing.T, r *rand.Rand) *schemas.NodeSummary {
 	b, _ := measured(r, "n99", "local", 128)
 	s := &schemas.NodeSummary{NodeHeader: b.NodeHeader}
 	for _, m := range b.Metrics {
-		c := column{metricID: metricID{m.Name, m.Unit, m.Scope}}
+		c := column{metricID: metricID{name: m.Name, unit: m.Unit, scope: m.Scope}}
 		c.add(b.Node, 0, m.Values)
 		reduced := c.reduce(quantile.Large.Bytes, &quantile.Joiner{})
 		local := schemas.NodeSummaryMetric{JobSummaryMetric: c.exact(&reduced)}
@@ -388,5 +388,26 @@ func BenchmarkSketch(b *testing.B) {
 		b.ReportMetric(float64(collect.Nanoseconds())/float64(nodes*cpus), fmt.Sprint("collect-ns/value-", sketch))
 		b.ReportMetric(100*collect.Seconds()*jobs*metrics/10, fmt.Sprint("collect-core-%-", sketch))
 		b.ReportMetric(100*merge.Seconds()/10, fmt.Sprint("merge-core-%-", sketch))
+	}
+}
+
+// TestMissingValuesCountOnce: values are missing from a column, which is summarized for its job and for _system. Both
+// have each value once.
+func TestMissingValuesCountOnce(t *testing.T) {
+	const values, missing = 1000, 300
+	for _, sketch := range []int{0, 210, 512} {
+		var c column
+		for i := range values {
+			c.values = append(c.values, float64(i))
+			if i < missing {
+				c.values[i] = math.NaN()
+			}
+		}
+		r := c.reduce(sketch, &quantile.Joiner{})
+		if r.Count != values-missing || r.Invalid != missing || r.share.Count != values-missing ||
+			r.Mean != (values+missing-1)/2. {
+			t.Errorf("sketch %d: %d values, %d invalid, mean %v; %d in _system", sketch, r.Count, r.Invalid, r.Mean,
+				r.share.Count)
+		}
 	}
 }

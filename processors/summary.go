@@ -1,6 +1,7 @@
 package processors
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -46,14 +47,42 @@ func newOutput(cluster string, partition int32, t *schemas.Tick, job *schemas.Ti
 	return output{sketch: sketch, summary: s}
 }
 
-// add adds a column.
+// add adds a column. They come in the order of what they are called.
 func (o *output) add(c *column, r *reduction) {
 	switch {
 	case o.summary != nil:
-		o.summary.Metrics = append(o.summary.Metrics, c.exact(r))
+		o.summary.Metrics = addMetric(o.summary.Metrics, c.exact(r))
 	case o.partial != nil:
-		o.partial.Metrics = append(o.partial.Metrics, c.partial(r))
+		o.partial.Metrics = addShare(o.partial.Metrics, c.partial(r))
 	}
+}
+
+// addMetric adds a metric. Of a name with several units or scopes the one with values of most nodes stays, the first
+// where they tie. The values of the others are invalid.
+func addMetric(list []schemas.JobSummaryMetric, m schemas.JobSummaryMetric) []schemas.JobSummaryMetric {
+	if n := len(list); n > 0 && list[n-1].Name == m.Name {
+		last := &list[n-1]
+		if m.Nodes > last.Nodes {
+			*last, m = m, *last
+		}
+		last.Invalid += m.Invalid + m.Count
+		return list
+	}
+	return append(list, m)
+}
+
+// addShare adds a metric to a share, where each unit and scope of a name is a metric: merge knows which has most nodes.
+// What some nodes measured and others say that the job reported is one metric, like two units of one name.
+func addShare(list []schemas.JobPartialMetric, m schemas.JobPartialMetric) []schemas.JobPartialMetric {
+	if n := len(list); n > 0 && list[n-1].Name == m.Name && list[n-1].Unit == m.Unit && list[n-1].Scope == m.Scope {
+		last := &list[n-1]
+		if m.Nodes > last.Nodes {
+			*last, m = m, *last
+		}
+		last.Invalid += m.Invalid + m.Count
+		return list
+	}
+	return append(list, m)
 }
 
 // record returns the output once all columns are added.
@@ -107,17 +136,23 @@ func mergePartials(parts []*schemas.JobPartial, sketch int) (s *schemas.JobSumma
 		IntervalStart: p.IntervalStart, IntervalMs: p.IntervalMs, Method: schemas.MethodEstimated,
 		Parts: p.Parts, PartsReported: int32(len(parts)), NodesExpected: p.JobNodes,
 	}
-	byName := map[string]*mergedMetric{}
+	found := map[metricID]*mergedMetric{}
 	var reported int64
 	for _, p := range parts {
 		reported += int64(p.NodesReported)
+		shared := int32(0) // nodes that other collectors may have counted
+		for _, n := range p.Shared {
+			if n.Reported {
+				shared++
+			}
+		}
 		for i := range p.Metrics {
 			m := &p.Metrics[i]
-			if byName[m.Name] == nil {
-				first := schemas.JobSummaryMetric{Name: m.Name, Unit: m.Unit, Scope: m.Scope}
-				byName[m.Name] = &mergedMetric{JobSummaryMetric: first}
+			id := metricID{name: m.Name, unit: m.Unit, scope: m.Scope}
+			if found[id] == nil {
+				found[id] = &mergedMetric{metricID: id}
 			}
-			byName[m.Name].add(m)
+			found[id].add(m, shared)
 		}
 	}
 	s.NodesReported = int32(min(reported, math.MaxInt32))
@@ -126,16 +161,13 @@ func mergePartials(parts []*schemas.JobPartial, sketch int) (s *schemas.JobSumma
 		s.NodesExpected, s.NodesReported = machineNodes(parts)
 		most = int64(s.NodesReported) // each collector counts the nodes that it shares, so the sum may be more
 	}
-	names := slices.Sorted(maps.Keys(byName))
-	if len(names) > schemas.MaxMetrics {
-		surplus = int64(len(names) - schemas.MaxMetrics)
-		names = names[:schemas.MaxMetrics]
-	}
-	complete := len(names) > 0
-	for _, name := range names {
-		m, all := byName[name].summary(most, sketch)
+	names := oneOfEachName(found)
+	metrics, surplus := earned(slices.Values(names), len(names))
+	complete := len(metrics) > 0
+	for _, m := range metrics {
+		metric, all := m.summary(most, sketch)
 		complete = complete && all
-		s.Metrics = append(s.Metrics, m)
+		s.Metrics = append(s.Metrics, metric)
 	}
 	if complete {
 		s.Method = schemas.MethodExact
@@ -143,11 +175,31 @@ func mergePartials(parts []*schemas.JobPartial, sketch int) (s *schemas.JobSumma
 	return s, surplus
 }
 
-// machineNodes counts the nodes of all collectors. Shared nodes count once.
+// oneOfEachName returns the metrics that a summary may have, in any order. Of a name with several units or scopes the
+// one of most nodes stays, the first where they tie. The values of the others are invalid.
+func oneOfEachName(all map[metricID]*mergedMetric) []*mergedMetric {
+	first := map[string]*mergedMetric{}
+	for _, m := range all {
+		f := first[m.name]
+		if f == nil || cmp.Or(cmp.Compare(m.votes(), f.votes()), f.compare(&m.metricID)) > 0 {
+			first[m.name] = m
+		}
+	}
+	for _, m := range all {
+		if f := first[m.name]; f != m {
+			f.invalid += m.invalid + m.count
+		}
+	}
+	return slices.Collect(maps.Values(first))
+}
+
+// machineNodes counts the nodes of all collectors. Shared nodes count once. Where shares are missing, the others know
+// how many nodes the machine has.
 func machineNodes(parts []*schemas.JobPartial) (expected, reported int32) {
 	shared := map[string]bool{} // whether a record came
-	var e, r int64
+	var e, r, all int64
 	for _, p := range parts {
+		all = max(all, int64(p.JobNodes))
 		e += int64(p.NodesExpected)
 		r += int64(p.NodesReported)
 		for _, n := range p.Shared {
@@ -160,32 +212,36 @@ func machineNodes(parts []*schemas.JobPartial) (expected, reported int32) {
 			r++
 		}
 	}
-	return int32(min(e, math.MaxInt32)), int32(min(r, math.MaxInt32))
+	return int32(min(max(e, all), math.MaxInt32)), int32(min(r, math.MaxInt32))
 }
 
 // mergedMetric gathers the shares of one metric, in collector order.
 type mergedMetric struct {
-	schemas.JobSummaryMetric
-	values, means quantile.Moments
-	nodes         int64
-	extremes      nodeMeans
-	shares        []quantile.Summary
+	metricID
+	count, invalid int64
+	values, means  quantile.Moments
+	nodes          int64
+	extremes       nodeMeans
+	shares         []quantile.Summary
+
+	// By which nodes it earns its place. Of _system several collectors may count one node.
+	unshared int64    // nodes that no other share can have counted, at the least
+	most     int64    // nodes of the share that has most
+	named    []string // nodes that the shares name
 }
 
-// add takes one collector's share of the metric. The first unit and scope count, and values of others are invalid:
-// numbers of two units have no sum.
-func (m *mergedMetric) add(p *schemas.JobPartialMetric) {
-	m.Invalid += p.Invalid
-	switch {
-	case p.Count == 0:
-		return
-	case m.Unit != p.Unit || m.Scope != p.Scope:
-		m.Invalid += p.Count // of another unit or scope than the others
+// add takes one collector's share of the metric. So many of its nodes may be those of other shares.
+func (m *mergedMetric) add(p *schemas.JobPartialMetric, shared int32) {
+	m.invalid += p.Invalid
+	if p.Count == 0 {
 		return
 	}
 	m.extremes.add(nodeMean{*p.LowNode, *p.LowNodeMean}, nodeMean{*p.HighNode, *p.HighNodeMean})
-	m.Count += p.Count
+	m.count += p.Count
 	m.nodes += int64(p.Nodes)
+	m.unshared += int64(max(0, p.Nodes-shared))
+	m.most = max(m.most, int64(p.Nodes))
+	m.named = append(m.named, *p.LowNode, *p.HighNode)
 	m.values = m.values.Add(quantile.Moments{Count: p.Count, Mean: *p.Mean, M2: *p.M2})
 	means := p.NodeMeans
 	if means == 0 { // an older record, without node_means
@@ -193,6 +249,13 @@ func (m *mergedMetric) add(p *schemas.JobPartialMetric) {
 	}
 	m.means = m.means.Add(quantile.Moments{Count: means, Mean: *p.NodeMean, M2: *p.NodeM2})
 	m.shares = append(m.shares, summaryOf(p.Count, &p.Certified))
+}
+
+// votes is how many nodes have the metric, at the least. A node that has jobs at many collectors has one vote.
+func (m *mergedMetric) votes() int {
+	slices.Sort(m.named)
+	m.named = slices.Compact(m.named)
+	return int(max(m.unshared, m.most, int64(len(m.named))))
 }
 
 // summaryOf is the way back from the wire to what quantile computes with. The count is beside it in the record.
@@ -211,7 +274,7 @@ func summaryOf(count int64, c *schemas.Certified) quantile.Summary {
 // summary returns the metric of all shares, and whether they name all its values. It counts at most so many nodes. Its
 // certified summary has at most sketch bytes.
 func (m *mergedMetric) summary(most int64, sketch int) (s schemas.JobSummaryMetric, complete bool) {
-	s = m.JobSummaryMetric
+	s = schemas.JobSummaryMetric{Name: m.name, Unit: m.unit, Scope: m.scope, Count: m.count, Invalid: m.invalid}
 	estimate, ok := quantile.Merge(m.shares)
 	if !ok { // there is no value, or more than any machine has
 		complete = s.Count == 0

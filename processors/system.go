@@ -1,6 +1,7 @@
 package processors
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -13,7 +14,7 @@ type system struct {
 	nodes    map[string]int32 // that Ticks list, numbered as they come
 	reported numbers          // nodes that sent a record
 	shared   []string         // nodes that Ticks of other partitions list too
-	columns  columns[systemColumn]
+	columns  map[metricID]*systemColumn
 	spare    [][]float64     // memory for values, from earlier intervals
 	room     quantile.Joiner // memory for summaries
 }
@@ -22,7 +23,7 @@ type system struct {
 // jobs, and of NodeSummaries.
 type systemColumn struct {
 	metricID
-	invalid int64 // values that are not finite, or of another unit or scope than the others
+	invalid int64 // values that are not finite
 	values  []float64
 	shares  []quantile.Summary
 	moments quantile.Moments // of the shares
@@ -34,13 +35,18 @@ type systemColumn struct {
 // the largest message. Nodes beyond it are counted as if no other collector had them.
 const maxSharedBytes = 2 << 20
 
+// votes is how many nodes have a valid value.
+func (c *systemColumn) votes() int { return int(c.with.count()) }
+
 // begin forgets the last interval.
 func (s *system) begin() {
-	for _, c := range s.columns.byName {
-		s.spare = append(s.spare, c.values[:0])
+	for _, c := range s.columns {
+		if len(s.spare) < schemas.MaxMetrics {
+			s.spare = append(s.spare, c.values[:0])
+		}
 	}
-	s.nodes, s.reported, s.shared = map[string]int32{}, nil, nil
-	s.columns = columns[systemColumn]{byName: map[string]*systemColumn{}}
+	s.nodes, s.reported, s.shared = map[string]int32{}, numbers{}, nil
+	s.columns = map[metricID]*systemColumn{}
 }
 
 // expect notes that a Tick lists a node, and returns the node's number.
@@ -55,15 +61,7 @@ func (s *system) expect(node string) int32 {
 
 // join adds what a column of a job came to. The metrics that the job reported itself are left out by the caller.
 func (s *system) join(c *column, r *reduction) {
-	to, fits := s.column(&c.metricID)
-	if to == nil {
-		return
-	}
-	to.invalid += c.invalid
-	if !fits {
-		to.invalid += int64(len(c.values))
-		return
-	}
+	to := s.column(c.metricID)
 	to.invalid += r.Invalid
 	if r.Count == 0 {
 		return
@@ -86,14 +84,14 @@ func (c *systemColumn) share(m quantile.Moments, s quantile.Summary) {
 }
 
 // joinNodes adds the nodes of records, and the metrics that nodes reduced themselves.
-func (s *system) joinNodes(records []*nodeRecord, reported reportedNames) {
+func (s *system) joinNodes(records []*nodeRecord) {
 	for _, r := range records {
 		s.reported.add(r.number)
 		if r.summary == nil {
 			continue
 		}
 		for i := range r.summary.Metrics {
-			if m := &r.summary.Metrics[i]; !reported.has(m.Name) {
+			if m := &r.summary.Metrics[i]; !slices.Contains(r.summary.Reported, m.Name) {
 				s.joinReduced(r, m)
 			}
 		}
@@ -103,15 +101,8 @@ func (s *system) joinNodes(records []*nodeRecord, reported reportedNames) {
 // joinReduced adds a metric that a node reduced: its values if the node sent them all, and they are few. Otherwise it
 // adds their summary.
 func (s *system) joinReduced(r *nodeRecord, m *schemas.NodeSummaryMetric) {
-	c, fits := s.column(&metricID{m.Name, m.Unit, m.Scope})
-	if c == nil {
-		return
-	}
+	c := s.column(metricID{name: m.Name, unit: m.Unit, scope: m.Scope})
 	c.invalid += m.Invalid
-	if !fits {
-		c.invalid += m.Count
-		return
-	}
 	if m.Count == 0 {
 		return
 	}
@@ -134,25 +125,25 @@ func (s *system) joinReduced(r *nodeRecord, m *schemas.NodeSummaryMetric) {
 	c.share(quantile.Moments{Count: m.Count, Mean: *m.Mean, M2: m2}, summaryOf(m.Count, &m.Certified))
 }
 
-// column returns the column of a metric, and whether it has this unit and scope. The column is nil for a metric that is
-// left out. A new one has the memory of a column of an earlier interval.
-func (s *system) column(id *metricID) (c *systemColumn, fits bool) {
-	c, isNew := s.columns.column(id.name)
+// column returns the column of a metric. A new one has the memory of a column of an earlier interval.
+func (s *system) column(id metricID) *systemColumn {
+	c := s.columns[id]
 	if c == nil {
-		return nil, false
-	}
-	if isNew {
-		c.metricID = *id
+		c = &systemColumn{metricID: id}
+		s.columns[id] = c
 		if n := len(s.spare); n > 0 {
 			c.values, s.spare = s.spare[n-1], s.spare[:n-1]
 		}
 	}
-	return c, c.metricID == *id
+	return c
 }
 
 // partial returns the collector's share of the whole machine's interval. Every collector has one in every interval.
-func (s *system) partial(cluster string, partition, collectors int32, k *closing) *schemas.JobPartial {
-	p := &schemas.JobPartial{
+// surplus is how many metrics are left out.
+func (s *system) partial(cluster string, partition, collectors int32, k *closing) (
+	p *schemas.JobPartial, surplus int64,
+) {
+	p = &schemas.JobPartial{
 		Cluster: cluster, JobID: schemas.JobSystem, IntervalStart: k.start, IntervalMs: k.lengthMs,
 		Collector: partition, Parts: collectors, NodesExpected: int32(len(s.nodes)), NodesReported: s.reported.count(),
 	}
@@ -173,11 +164,12 @@ func (s *system) partial(cluster string, partition, collectors int32, k *closing
 		}
 	}
 	p.NodesExpected = min(p.NodesExpected, schemas.MaxNodes) // hostile Ticks may list more
-	p.JobNodes, p.NodesReported = p.NodesExpected, min(p.NodesReported, p.NodesExpected)
-	for _, c := range s.columns.sorted() {
+	p.JobNodes, p.NodesReported = max(p.NodesExpected, k.machineNodes), min(p.NodesReported, p.NodesExpected)
+	cols, surplus := earned(maps.Values(s.columns), len(s.columns))
+	for _, c := range cols {
 		p.Metrics = append(p.Metrics, c.partial(&s.room))
 	}
-	return p
+	return p, surplus
 }
 
 // partial is the collector's share of the column. The values are summarized a second time, so it has to be quick: see

@@ -188,10 +188,11 @@ func TestSummariesThatCameLate(t *testing.T) {
 	b := NewBooks(Terms{Cluster: "c", Sketch: 512, From: Beginning, Only: -1, Summaries: 1})
 	b.mostWaiting = 3
 	want := map[string]*expectation{}
+	cpu := recount.Metric{Name: "cpu", Unit: "1", Scope: schemas.ScopeCore}
 	for _, job := range []string{"1", "2"} {
-		c := &column{unit: "1", scope: schemas.ScopeCore, values: []float64{1, 2}, means: []nodeMean{{"n", 1.5}}}
+		c := &column{values: []float64{1, 2}, means: []nodeMean{{"n", 1.5}}}
 		of := &recount.Share{Parts: 1, Nodes: map[string]bool{"n": true}}
-		s := &share{Share: of, columns: map[string]*column{"cpu": c}}
+		s := &share{Share: of, columns: map[recount.Metric]*column{cpu: c}}
 		want[job] = expectWhole(jobInterval{schemas.JobKey{JobID: job}, 1000}, 1000, s)
 		b.expect(want[job])
 	}

@@ -85,6 +85,7 @@ func (c *collector) due(of *recount.Share) {
 			s = &share{}
 		}
 		s.Share, c.machine = of, nil
+		recount.Cut(s.columns, (*column).nodes)
 		c.account.closed = of.Start
 	} else {
 		s.reduce()
@@ -92,6 +93,7 @@ func (c *collector) due(of *recount.Share) {
 			c.machine = &share{}
 		}
 		c.machine.join(s)
+		recount.Settle(s.columns, (*column).nodes, (*column).takes)
 		if len(s.Records) != 1 || s.Records[0].Summary == nil {
 			s.Records = nil // their values are in the columns
 		}

@@ -1,10 +1,12 @@
 package audit
 
 import (
+	"cmp"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -60,6 +62,9 @@ func expectMerged(w jobInterval, lengthMs int64, shares []*share) *expectation {
 	}
 	if w.job.JobID == schemas.JobSystem {
 		e.nodesExpected, e.nodesReported = int32(len(machine)), 0
+		for _, s := range shares { // where some are missing, the others know
+			e.nodesExpected = max(e.nodesExpected, s.JobNodes)
+		}
 		for _, came := range machine {
 			if came {
 				e.nodesReported++
@@ -70,23 +75,47 @@ func expectMerged(w jobInterval, lengthMs int64, shares []*share) *expectation {
 	return e
 }
 
+// candidate is a metric of a name, of which there may be several units and scopes.
+type candidate struct {
+	columns []*column
+	votes   recount.Votes
+	invalid int64 // values of other candidates that lost
+}
+
+func (c *candidate) takes(loser *candidate) {
+	c.invalid += loser.invalid
+	for _, of := range loser.columns {
+		c.invalid += of.invalid + of.count()
+	}
+}
+
 // reduceAll computes every metric of the shares, several at a time.
 func reduceAll(shares []*share, nodes int32) map[string]*metric {
-	columns := map[string][]*column{}
+	candidates := map[recount.Metric]*candidate{}
 	for _, s := range shares {
-		for name, c := range s.columns {
-			columns[name] = append(columns[name], c)
+		shared := s.SharedReported()
+		for m, c := range s.columns {
+			if candidates[m] == nil {
+				candidates[m] = &candidate{}
+			}
+			of := candidates[m]
+			if of.columns = append(of.columns, c); len(c.means) > 0 {
+				low, high := extremesOf(c.means)
+				of.votes.Add(c.nodes(), shared, low, high)
+			}
 		}
 	}
-	cut(columns)
-	metrics := make(map[string]*metric, len(columns))
+	votes := func(c *candidate) int { return c.votes.Count() }
+	recount.Elect(candidates, recount.OfName, votes, (*candidate).takes)
+	recount.Cut(candidates, votes)
+	metrics := make(map[string]*metric, len(candidates))
 	var g errgroup.Group
 	g.SetLimit(atOnce)
-	for name, of := range columns {
-		m := &metric{}
-		metrics[name] = m
+	for name, of := range candidates {
+		m := &metric{unit: name.Unit, scope: name.Scope, invalid: of.invalid}
+		metrics[name.Name] = m
 		g.Go(func() error {
-			m.reduce(of, nodes)
+			m.reduce(of.columns, nodes)
 			return nil
 		})
 	}
@@ -94,19 +123,25 @@ func reduceAll(shares []*share, nodes int32) map[string]*metric {
 	return metrics
 }
 
-// reduce computes a metric from its columns. The first decides on unit and scope: what has others is invalid.
+// extremesOf returns the nodes with the lowest and the highest mean, the least where several tie.
+func extremesOf(means []nodeMean) (low, high string) {
+	least := slices.MinFunc(means, func(a, b nodeMean) int {
+		return cmp.Or(cmp.Compare(a.mean, b.mean), cmp.Compare(a.node, b.node))
+	})
+	most := slices.MinFunc(means, func(a, b nodeMean) int {
+		return cmp.Or(cmp.Compare(b.mean, a.mean), cmp.Compare(a.node, b.node))
+	})
+	return least.node, most.node
+}
+
+// reduce computes a metric from its columns.
 func (m *metric) reduce(columns []*column, nodes int32) {
-	m.unit, m.scope = columns[0].unit, columns[0].scope
 	var lists [][]float64
 	var groups []moments
 	var means []nodeMean
 	var low, high []float64 // of values that only a node knows
 	for _, c := range columns {
 		m.invalid += c.invalid
-		if c.unit != m.unit || c.scope != m.scope {
-			m.invalid += c.count()
-			continue
-		}
 		lists = append(lists, c.values)
 		for _, p := range c.parts {
 			lists = append(lists, p.values)

@@ -2,10 +2,8 @@ package audit
 
 import (
 	"errors"
-	"maps"
 	"math"
 	"runtime"
-	"slices"
 
 	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/schemas"
@@ -25,19 +23,18 @@ var atOnce = runtime.GOMAXPROCS(0)
 // share is what one partition has of one job in one interval, or of the whole machine.
 type share struct {
 	*recount.Share
-	columns map[string]*column
-	own     map[string]bool // names of the metrics that the job reported by itself
+	columns map[recount.Metric]*column
 }
 
 // column has the values of one metric.
 type column struct {
-	unit, scope string
-	values      []float64 // finite
-	invalid     int64
-	means       []nodeMean                   // of each node with a value; of the machine, of each of its jobs
-	with        map[string]bool              // of the machine: the nodes with a value
-	parts       []*column                    // of the machine: where further values are
-	reduced     []*schemas.NodeSummaryMetric // of the machine: values that only a node knows
+	values  []float64 // finite
+	invalid int64
+	sent    int                          // by how many nodes
+	means   []nodeMean                   // of each node with a value; of the machine, of each of its jobs
+	with    map[string]bool              // of the machine: the nodes with a value
+	parts   []*column                    // of the machine: where further values are
+	reduced []*schemas.NodeSummaryMetric // of the machine: values that only a node knows
 }
 
 type nodeMean struct {
@@ -56,30 +53,33 @@ func (c *column) count() int64 {
 	return n
 }
 
-// reduce makes a column of each metric of the CounterBatches. The least node decides on unit and scope: what has others
-// is invalid. Of the names that the job reported by itself the least stay.
+// nodes returns how many nodes have a valid value.
+func (c *column) nodes() int {
+	if c.with != nil {
+		return len(c.with)
+	}
+	return len(c.means)
+}
+
+// takes takes the values of another unit or scope as invalid ones.
+func (c *column) takes(loser *column) { c.invalid += loser.invalid + loser.count() }
+
+// reduce makes a column of each metric of the CounterBatches.
 func (s *share) reduce() {
-	s.columns = map[string]*column{}
-	var surplus map[string]bool
-	s.own, surplus = s.OwnMetrics()
+	s.columns = map[recount.Metric]*column{}
 	for _, r := range s.Records {
 		if r.Batch == nil {
 			continue
 		}
 		for i := range r.Batch.Metrics {
 			m := &r.Batch.Metrics[i]
-			if surplus[m.Name] {
-				continue
-			}
-			c := s.columns[m.Name]
+			id := recount.Metric{Name: m.Name, Unit: m.Unit, Scope: m.Scope, Own: r.Own(m.Name)}
+			c := s.columns[id]
 			if c == nil {
-				c = &column{unit: m.Unit, scope: m.Scope}
-				s.columns[m.Name] = c
+				c = &column{}
+				s.columns[id] = c
 			}
-			if c.unit != m.Unit || c.scope != m.Scope {
-				c.invalid += int64(len(m.Values))
-				continue
-			}
+			c.sent++
 			before := len(c.values)
 			for _, v := range m.Values {
 				if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -93,25 +93,20 @@ func (s *share) reduce() {
 			}
 		}
 	}
-	cut(s.columns)
+	recount.Cut(s.columns, func(c *column) int { return c.sent })
 }
 
 // join adds a job's share to the machine's, without what the job reported by itself.
 func (s *share) join(job *share) {
 	if s.columns == nil {
-		s.columns = map[string]*column{}
+		s.columns = map[recount.Metric]*column{}
 	}
-	for _, name := range slices.Sorted(maps.Keys(job.columns)) {
-		if job.own[name] {
+	for m, from := range job.columns {
+		if m.Own {
 			continue
 		}
-		from := job.columns[name]
-		c, fits := s.column(name, from.unit, from.scope)
+		c := s.column(m)
 		c.invalid += from.invalid
-		if !fits {
-			c.invalid += from.count()
-			continue
-		}
 		c.parts = append(c.parts, from)
 		c.means = append(c.means, from.means...)
 		for _, m := range from.means {
@@ -124,14 +119,12 @@ func (s *share) join(job *share) {
 		}
 		for i := range r.Summary.Metrics {
 			m := &r.Summary.Metrics[i]
-			if job.own[m.Name] {
+			if r.Own(m.Name) {
 				continue
 			}
-			c, fits := s.column(m.Name, m.Unit, m.Scope)
+			c := s.column(recount.Metric{Name: m.Name, Unit: m.Unit, Scope: m.Scope})
 			c.invalid += m.Invalid
-			if !fits {
-				c.invalid += m.Count
-			} else if m.Count > 0 {
+			if m.Count > 0 {
 				c.reduced = append(c.reduced, m)
 				c.means = append(c.means, nodeMean{r.Node, *m.Mean})
 				c.with[r.Node] = true
@@ -140,22 +133,13 @@ func (s *share) join(job *share) {
 	}
 }
 
-func (s *share) column(name, unit, scope string) (c *column, fits bool) {
-	if c = s.columns[name]; c == nil {
-		c = &column{unit: unit, scope: scope, with: map[string]bool{}}
-		s.columns[name] = c
+func (s *share) column(m recount.Metric) *column {
+	c := s.columns[m]
+	if c == nil {
+		c = &column{with: map[string]bool{}}
+		s.columns[m] = c
 	}
-	return c, c.unit == unit && c.scope == scope
-}
-
-// cut leaves the metrics with the least names, as many as a record may have.
-func cut[V any](columns map[string]V) {
-	if len(columns) <= schemas.MaxMetrics {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(columns))[schemas.MaxMetrics:] {
-		delete(columns, name)
-	}
+	return c
 }
 
 // known appends the values that a NodeSummary's metric stands for, each as low and as high as it may be. An element

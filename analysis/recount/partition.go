@@ -212,7 +212,9 @@ func (p *Partition) tick(e Entry, t *schemas.Tick) {
 	if p.closing == nil {
 		p.begin(t)
 	}
-	p.closing.machine.Offset = e.Offset
+	machine := p.closing.machine
+	machine.Offset, machine.JobNodes = e.Offset, max(machine.JobNodes, t.MachineNodes)
+	machine.Shared = append(machine.Shared, t.Shared...)
 	for i := range t.Jobs {
 		p.closeJob(e, t, &t.Jobs[i])
 	}

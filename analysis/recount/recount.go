@@ -9,7 +9,6 @@ package recount
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -63,8 +62,9 @@ type Share struct {
 	Job             schemas.JobKey
 	Start, LengthMs int64
 	Partition       int32
-	Offset          int64 // of the Tick
-	Parts, JobNodes int32
+	Offset          int64           // of the Tick
+	Parts, JobNodes int32           // JobNodes of the machine: 0 where the Ticks do not tell
+	Shared          []string        // of the machine: nodes that other partitions list too
 	Nodes           map[string]bool // that Ticks list, and whether a record was taken
 	Records         []*Record       // ordered by node
 }
@@ -79,26 +79,14 @@ func (s *Share) Reported() (n int32) {
 	return n
 }
 
-// OwnMetrics returns the names of the metrics that the job reported by itself. Those in surplus are too many: all but
-// the least. The machine has none of them.
-func (s *Share) OwnMetrics() (own, surplus map[string]bool) {
-	own, surplus = map[string]bool{}, map[string]bool{}
-	for _, r := range s.Records {
-		var names []string
-		if r.Summary != nil {
-			names = r.Summary.Reported
-		} else {
-			names = r.Batch.Reported
-		}
-		for _, name := range names {
-			own[name] = true
+// SharedReported returns how many nodes with a record other partitions list too. They are those of the machine.
+func (s *Share) SharedReported() (n int) {
+	for _, node := range slices.Compact(slices.Sorted(slices.Values(s.Shared))) {
+		if s.Nodes[node] {
+			n++
 		}
 	}
-	all := slices.Sorted(maps.Keys(own))
-	for _, name := range all[min(len(all), schemas.MaxReported):] {
-		surplus[name] = true
-	}
-	return own, surplus
+	return n
 }
 
 // Met is a record that met its fate. The record is nil if it cannot be used at all. Of a rejected one the entry is

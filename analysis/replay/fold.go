@@ -190,6 +190,7 @@ func (f *Fold) take(r *reader, of *recount.Share) {
 			s = &share{}
 		}
 		s.Share, r.machine = of, nil
+		recount.Cut(s.columns, (*column).sent)
 	} else {
 		s.reduce(&f.terms)
 		if f.whole {
@@ -198,6 +199,7 @@ func (f *Fold) take(r *reader, of *recount.Share) {
 			}
 			r.machine.join(s, &f.terms)
 		}
+		recount.Settle(s.columns, (*column).sent, (*column).takes)
 	}
 	if s.Parts == 0 || !f.terms.wants(of.Job) {
 		return

@@ -1,9 +1,7 @@
 package replay
 
 import (
-	"maps"
 	"math"
-	"slices"
 
 	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/quantile"
@@ -13,18 +11,17 @@ import (
 // share is what one partition has of one job in one interval, or of the whole machine.
 type share struct {
 	*recount.Share
-	columns map[string]*column
-	own     map[string]bool // names of the metrics that the job reported by itself
-	reduced bool            // of the machine: some values were reduced on their node
+	columns map[recount.Metric]*column
+	reduced bool // of the machine: some values were reduced on their node
 }
 
 // column has the values of one metric.
 type column struct {
-	unit, scope     string
 	lists           [][]float64 // NaN where a value is missing
 	nodes           int64       // of a merged column: of all shares
-	invalid         int64       // values of another unit or scope than the others
-	means           []float64   // of each node with a value; of the machine, of each of its jobs
+	votes           recount.Votes
+	invalid         int64     // values of metrics of its name that have another unit or scope
+	means           []float64 // of each node with a value; of the machine, of each of its jobs
 	lowest, highest nodeMean
 	with            map[string]bool    // nodes with a value
 	parts           []quantile.Summary // of the machine: of values that only a node knows
@@ -37,12 +34,8 @@ type nodeMean struct {
 }
 
 // reduce makes a column of each metric of the CounterBatches, which are ordered by node, and computes further metrics.
-// It keeps the unit and the scope of the least node: what has others is invalid. Of the names that the job reported
-// by itself, the least stay.
 func (s *share) reduce(t *Terms) {
-	var surplus map[string]bool
-	s.own, surplus = s.OwnMetrics()
-	s.columns = map[string]*column{}
+	s.columns = map[recount.Metric]*column{}
 	for _, r := range s.Records {
 		if r.Batch == nil {
 			continue
@@ -52,14 +45,10 @@ func (s *share) reduce(t *Terms) {
 		}
 		for i := range r.Batch.Metrics {
 			m := &r.Batch.Metrics[i]
-			if !t.wantsMetric(m.Name) || surplus[m.Name] {
+			if !t.wantsMetric(m.Name) {
 				continue
 			}
-			c, fits := s.column(m.Name, m.Unit, m.Scope)
-			if !fits {
-				c.invalid += int64(len(m.Values))
-				continue
-			}
+			c := s.column(recount.Metric{Name: m.Name, Unit: m.Unit, Scope: m.Scope, Own: r.Own(m.Name)})
 			c.lists = append(c.lists, m.Values)
 			if mean, ok := quantile.Mean(m.Values); ok {
 				c.add(nodeMean{r.Node, mean}, nodeMean{r.Node, mean})
@@ -67,17 +56,27 @@ func (s *share) reduce(t *Terms) {
 			}
 		}
 	}
+	recount.Cut(s.columns, func(c *column) int { return len(c.lists) })
 	if len(s.Records) != 1 || s.Records[0].Summary == nil {
 		s.Records = nil // their values are in the columns
 	}
 }
 
-func (s *share) column(name, unit, scope string) (c *column, fits bool) {
-	if c = s.columns[name]; c == nil {
-		c = &column{unit: unit, scope: scope, with: map[string]bool{}}
-		s.columns[name] = c
+func (s *share) column(m recount.Metric) *column {
+	c := s.columns[m]
+	if c == nil {
+		c = &column{with: map[string]bool{}}
+		s.columns[m] = c
 	}
-	return c, c.unit == unit && c.scope == scope
+	return c
+}
+
+// sent returns how many nodes have a valid value.
+func (c *column) sent() int { return len(c.with) }
+
+// takes takes the values of another unit or scope.
+func (c *column) takes(loser *column) {
+	c.invalid += loser.invalid + loser.size() + loser.moments.Count
 }
 
 // add adds the lowest and the highest mean of further nodes. Of nodes that tie the least name stays.
@@ -102,19 +101,13 @@ func (c *column) size() (n int64) {
 // join adds a job's share to the machine's, without what the job reported by itself.
 func (s *share) join(job *share, t *Terms) {
 	if s.columns == nil {
-		s.columns = map[string]*column{}
+		s.columns = map[recount.Metric]*column{}
 	}
-	for _, name := range slices.Sorted(maps.Keys(job.columns)) {
-		if job.own[name] {
+	for m, from := range job.columns {
+		if m.Own {
 			continue
 		}
-		from := job.columns[name]
-		c, fits := s.column(name, from.unit, from.scope)
-		c.invalid += from.invalid
-		if !fits {
-			c.invalid += from.size()
-			continue
-		}
+		c := s.column(m)
 		c.lists = append(c.lists, from.lists...)
 		if len(from.means) == 0 {
 			continue
@@ -127,7 +120,7 @@ func (s *share) join(job *share, t *Terms) {
 	}
 	for _, r := range job.Records {
 		for i := range r.Summary.Metrics {
-			if m := &r.Summary.Metrics[i]; t.wantsMetric(m.Name) && !job.own[m.Name] {
+			if m := &r.Summary.Metrics[i]; t.wantsMetric(m.Name) && !r.Own(m.Name) {
 				s.joinReduced(r.Node, m)
 			}
 		}
@@ -137,12 +130,8 @@ func (s *share) join(job *share, t *Terms) {
 // joinReduced adds a metric that a node reduced: its values if the node sent them all, otherwise their summary.
 func (s *share) joinReduced(node string, m *schemas.NodeSummaryMetric) {
 	s.reduced = true
-	c, fits := s.column(m.Name, m.Unit, m.Scope)
+	c := s.column(recount.Metric{Name: m.Name, Unit: m.Unit, Scope: m.Scope})
 	c.invalid += m.Invalid
-	if !fits {
-		c.invalid += m.Count
-		return
-	}
 	if m.Count == 0 {
 		return
 	}

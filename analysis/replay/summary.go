@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"maps"
 	"runtime"
 	"slices"
@@ -73,6 +74,9 @@ func machineNodes(shares []*share) (expected, reported int32) {
 			reported++
 		}
 	}
+	for _, s := range shares { // where some are missing, the others know
+		expected = max(expected, s.JobNodes)
+	}
 	return expected, reported
 }
 
@@ -103,22 +107,25 @@ func passed(m *schemas.NodeSummaryMetric, sketch int) schemas.JobSummaryMetric {
 // metrics reduces the columns of all shares, several at a time. Where some values of the machine are unknown, it leaves
 // out computed metrics: they would be of other cores than the rest.
 func metrics(t *Terms, shares []*share, nodes int32) []schemas.JobSummaryMetric {
-	columns := map[string]*column{}
+	columns := map[recount.Metric]*column{}
 	for _, s := range shares {
-		for name, c := range s.columns {
-			if columns[name] == nil {
-				columns[name] = &column{unit: c.unit, scope: c.scope}
+		shared := s.SharedReported()
+		for m, c := range s.columns {
+			if columns[m] == nil {
+				columns[m] = &column{}
 			}
-			columns[name].merge(c)
+			columns[m].merge(c, shared)
 		}
 	}
 	if t.Set != nil && reducedIn(shares) {
 		for _, name := range t.Set.Names() {
-			delete(columns, name)
+			maps.DeleteFunc(columns, func(m recount.Metric, _ *column) bool { return m.Name == name })
 		}
 	}
-	cut(columns)
-	names := slices.Sorted(maps.Keys(columns))
+	votes := func(c *column) int { return c.votes.Count() }
+	recount.Elect(columns, recount.OfName, votes, (*column).takes)
+	recount.Cut(columns, votes)
+	names := slices.SortedFunc(maps.Keys(columns), func(a, b recount.Metric) int { return cmp.Compare(a.Name, b.Name) })
 	list := make([]schemas.JobSummaryMetric, len(names))
 	var g errgroup.Group
 	g.SetLimit(atOnce)
@@ -132,35 +139,22 @@ func metrics(t *Terms, shares []*share, nodes int32) []schemas.JobSummaryMetric 
 	return list
 }
 
-// cut leaves the metrics with the least names, as many as a record may have.
-func cut(columns map[string]*column) {
-	if len(columns) <= schemas.MaxMetrics {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(columns))[schemas.MaxMetrics:] {
-		delete(columns, name)
-	}
-}
-
-// merge adds the column of a further share. The first decides on unit and scope: what has others is invalid.
-func (c *column) merge(of *column) {
+// merge adds the column of a further share, of which so many nodes may be those of others too.
+func (c *column) merge(of *column, shared int) {
 	c.invalid += of.invalid
-	if c.unit != of.unit || c.scope != of.scope {
-		c.invalid += of.size() + of.moments.Count
-		return
-	}
 	c.lists = append(c.lists, of.lists...)
 	c.parts, c.moments = append(c.parts, of.parts...), c.moments.Add(of.moments)
 	if c.means = append(c.means, of.means...); len(of.means) > 0 {
 		c.add(of.lowest, of.highest)
+		c.votes.Add(len(of.with), shared, of.lowest.node, of.highest.node)
 	}
 	c.nodes += int64(len(of.with))
 }
 
 // summary reduces the values. It keeps their order until it has copied them.
-func (c *column) summary(name string, nodes int32, sketch int) schemas.JobSummaryMetric {
+func (c *column) summary(name recount.Metric, nodes int32, sketch int) schemas.JobSummaryMetric {
 	values := slices.Concat(c.lists...)
-	m := schemas.JobSummaryMetric{Name: name, Unit: c.unit, Scope: c.scope}
+	m := schemas.JobSummaryMetric{Name: name.Name, Unit: name.Unit, Scope: name.Scope}
 	d, own := describe(values, sketch, len(c.parts) > 0)
 	m.Count, m.Invalid = d.Count+c.moments.Count, d.Invalid+c.invalid
 	if m.Count == 0 {

@@ -1,0 +1,127 @@
+package recount
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// Metric is what a metric is called, and whether its job reported it by itself. Values of two units or scopes have no
+// sum, so they are two metrics.
+type Metric struct {
+	Name, Unit, Scope string
+	Own               bool
+}
+
+func (m Metric) compare(other Metric) int {
+	by := cmp.Or(cmp.Compare(m.Name, other.Name), cmp.Compare(m.Unit, other.Unit), cmp.Compare(m.Scope, other.Scope))
+	if by != 0 || m.Own == other.Own {
+		return by
+	}
+	if other.Own {
+		return -1
+	}
+	return 1
+}
+
+// Own reports whether the record says that the job reported the metric by itself. The machine lacks such a value.
+func (r *Record) Own(metric string) bool {
+	if r.Summary != nil {
+		return slices.Contains(r.Summary.Reported, metric)
+	}
+	return slices.Contains(r.Batch.Reported, metric)
+}
+
+// Cut leaves the metrics that have a place in an output. Those of weir's catalogue come first, and then those of most
+// nodes, of which votes is the number. Of those that jobs reported by themselves, few have a place.
+func Cut[C any](columns map[Metric]C, votes func(C) int) {
+	own := 0
+	for m := range columns {
+		if m.Own {
+			own++
+		}
+	}
+	if len(columns) <= schemas.MaxMetrics && own <= schemas.MaxReported {
+		return
+	}
+	catalogued := func(m Metric) int {
+		if !m.Own && schemas.Catalogued(m.Name, m.Unit, m.Scope) {
+			return 0
+		}
+		return 1
+	}
+	stay := 0
+	own = 0
+	for _, m := range slices.SortedFunc(maps.Keys(columns), func(a, b Metric) int {
+		return cmp.Or(catalogued(a)-catalogued(b), votes(columns[b])-votes(columns[a]), a.compare(b))
+	}) {
+		if m.Own {
+			own++
+		}
+		if stay == schemas.MaxMetrics || m.Own && own > schemas.MaxReported {
+			delete(columns, m)
+			continue
+		}
+		stay++
+	}
+}
+
+// Elect leaves one metric of each group: the one with the values of most nodes, the first where they tie. The winner of
+// a group takes the values of each loser as invalid ones.
+func Elect[C any](columns map[Metric]C, group func(Metric) Metric, votes func(C) int, takes func(winner, loser C)) {
+	first := map[Metric]Metric{}
+	for _, m := range slices.SortedFunc(maps.Keys(columns), Metric.compare) {
+		g := group(m)
+		winner, contested := first[g]
+		if !contested {
+			first[g] = m
+			continue
+		}
+		loser := m
+		if votes(columns[m]) > votes(columns[winner]) {
+			first[g], loser = m, winner
+		}
+		takes(columns[first[g]], columns[loser])
+		delete(columns, loser)
+	}
+}
+
+// OfName groups the units and scopes of a name.
+func OfName(m Metric) Metric { return Metric{Name: m.Name} }
+
+// Settle is the Elect of one share: metrics that nodes measured, and others say that the job reported, are one.
+func Settle[C any](columns map[Metric]C, votes func(C) int, takes func(winner, loser C)) {
+	measured := func(m Metric) Metric {
+		m.Own = false
+		return m
+	}
+	Elect(columns, measured, votes, takes)
+	for _, m := range slices.Collect(maps.Keys(columns)) {
+		if m.Own {
+			columns[measured(m)] = columns[m]
+			delete(columns, m)
+		}
+	}
+}
+
+// Votes is how many nodes of all shares have a metric, at the least. Several shares of the machine may count one node.
+type Votes struct {
+	unshared, most int
+	named          map[string]bool
+}
+
+// Add adds the votes of a share, of which other shares may count so many too. low and high are its nodes with the
+// lowest and the highest mean.
+func (v *Votes) Add(nodes, shared int, low, high string) {
+	v.unshared += max(0, nodes-shared)
+	v.most = max(v.most, nodes)
+	if v.named == nil {
+		v.named = map[string]bool{}
+	}
+	v.named[low], v.named[high] = true, true
+}
+
+// Count returns the number of nodes.
+func (v *Votes) Count() int { return max(v.unshared, v.most, len(v.named)) }
