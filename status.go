@@ -28,7 +28,8 @@ func newStatus() *cobra.Command {
 
 The first line is the verdict. Four lines follow: the plan and the last Tick, the nodes of the last closed interval, the
 partitions, and the archive. With --all come position, lag and owner of every partition, the fates of all records, and
-the names of silent, late, misrouted and routeless nodes. Times are UTC.
+the names of silent, late, misrouted and routeless nodes. Times are UTC. Surplus is how many metrics were left out since
+the beginning, since a summary has no room for more than 1,024.
 
 It ends with status 1 if something is wrong, and reports what mends it. Among what is wrong:
 
@@ -118,7 +119,11 @@ func printVerdict(w io.Writer, s *analysis.Status, cluster string) error {
 	}
 	t.line("nodes\t%s; silent %d, late %d, misrouted %d, routeless %d; rejected %d in 5 min", records, len(s.Silent),
 		len(s.Late), len(s.Misrouted), len(s.Routeless), rejected)
-	t.line("folding\t%s", foldingLine(s.Partitions))
+	folding := foldingLine(s.Partitions)
+	if n := s.Collect["surplus"] + s.Merge["surplus"]; n > 0 {
+		folding += fmt.Sprintf("; surplus %d", n)
+	}
+	t.line("folding\t%s", folding)
 	t.line("archive\t%s", archiveLine(s.Sink))
 	return t.print(w)
 }
@@ -207,7 +212,7 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 	if len(s.Sink) == 0 {
 		line("sink\t\t\t\t\t\tits archive is not seen from here")
 	}
-	line("\n\tSUMMARIZED\tREJECTED\tLATE\tDROPPED\tDUPLICATE\tMISROUTED\tENDED\tLOST")
+	line("\n\tSUMMARIZED\tREJECTED\tLATE\tDROPPED\tDUPLICATE\tMISROUTED\tENDED\tLOST\tSURPLUS")
 	for _, stage := range []struct {
 		name   string
 		counts map[string]int64
@@ -216,8 +221,8 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 		if c == nil {
 			continue // find never ran
 		}
-		line("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d", stage.name, c["summarized"], c["rejected"], c["late"], c["dropped"],
-			c["duplicate"], c["misrouted"], c["ended"], c["lost"])
+		line("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d", stage.name, c["summarized"], c["rejected"], c["late"],
+			c["dropped"], c["duplicate"], c["misrouted"], c["ended"], c["lost"], c["surplus"])
 	}
 	if len(s.Intervals) > 0 {
 		line("\nINTERVAL\tEXPECTED\tSUMMARIZED\tLATE\tMISROUTED\tENDED")

@@ -18,6 +18,7 @@ func TestVerdictIsFiveLines(t *testing.T) {
 		Silent:    []string{"n1", "n2"}, Late: []string{"n3"}, Routeless: []string{"n4", "n5", "n6"},
 		Rejects: []analysis.RejectStatus{{Count: 3}, {Count: 4}},
 		Sink:    []analysis.SinkStatus{{Position: 5, End: 10}, {Position: 1, End: 9, Behind: true}},
+		Collect: map[string]int64{"surplus": 990}, Merge: map[string]int64{"surplus": 9},
 	}
 	for i := range 256 {
 		s.Partitions = append(s.Partitions, analysis.PartitionStatus{
@@ -44,7 +45,7 @@ func TestVerdictIsFiveLines(t *testing.T) {
 			c.first,
 			"plan     epoch 12 since ", "; last Tick ", ", ended 1.2s ago",
 			"nodes    9288 of 9300 records in ", "; silent 2, late 1, misrouted 0, routeless 3; rejected 7 in 5 min",
-			"folding  collect 253 of 256, merge 1 of 1 partitions keep up; largest lag 199 (collect 199)",
+			"folding  collect 253 of 256, merge 1 of 1 partitions keep up; largest lag 199 (collect 199); surplus 999",
 			"archive  1 of 2 partitions keep up; largest lag 8",
 		}
 		rest := b.String()

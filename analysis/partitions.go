@@ -128,6 +128,7 @@ func count(counts map[string]int64, c schemas.ProgressCounts) {
 		"summarized": c.Summarized, "rejected": c.Rejected, "late": c.Late, "dropped": c.Dropped,
 		"duplicate": c.Duplicate,
 		"misrouted": c.Misrouted, "ended": c.Ended, "lost": c.Lost, "outputs": c.Outputs, "clock_ahead": c.ClockAhead,
+		"surplus": c.Surplus,
 	} {
 		counts[fate] += n
 	}

@@ -16,6 +16,7 @@ type Metrics struct {
 	owned, position, lag, closed, stopped, clocksOff, findings                         *prometheus.GaugeVec
 	read, bytes, folding, fates, outputs, clockAhead, otherInterval, commits, restarts *prometheus.CounterVec
 	commitSeconds                                                                      *prometheus.HistogramVec
+	leftOut                                                                            *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics of this package. A registry accepts them only once.
@@ -47,6 +48,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			"Committed summaries, partials and findings, counted from the partition's beginning, whoever made them."),
 		clockAhead: counter("weir_records_clock_ahead_total",
 			"Committed records sent by a clock ahead of the broker's, counted as weir_records_total."),
+		leftOut: counter("weir_metrics_left_out_total",
+			"Metrics that summaries had no room for, counted as weir_records_total."),
 		clocksOff: gauge("weir_clock_off_nodes",
 			"Nodes whose clock is off by more than a tenth of the interval, by their records of the last intervals."),
 		stopped: gauge("weir_partition_stopped",
@@ -97,7 +100,7 @@ func (m *meter) forget() {
 	}
 	for _, v := range []*prometheus.CounterVec{
 		all.read, all.bytes, all.folding, all.fates, all.outputs,
-		all.clockAhead, all.otherInterval, all.commits, all.restarts,
+		all.clockAhead, all.otherInterval, all.commits, all.restarts, all.leftOut,
 	} {
 		v.DeletePartialMatch(m.labels)
 	}
@@ -174,6 +177,7 @@ func (m *meter) stands(p *schemas.Progress) {
 	c := p.Counts
 	m.raise(m.all.outputs.With(m.labels), c.Outputs)
 	m.raise(m.all.clockAhead.With(m.labels), c.ClockAhead)
+	m.raise(m.all.leftOut.With(m.labels), c.Surplus)
 	fates := m.all.fates.MustCurryWith(m.labels)
 	for fate, n := range map[string]int64{
 		"summarized": c.Summarized, "rejected": c.Rejected, "late": c.Late, "dropped": c.Dropped,

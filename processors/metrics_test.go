@@ -62,8 +62,8 @@ func TestMetricsSayWhatIsCommitted(t *testing.T) {
 			"weir_closed_interval_start_seconds": float64(*p.Closed) / 1000, "weir_records_read_total": read,
 			"weir_outputs_total": float64(p.Counts.Outputs), "weir_records_clock_ahead_total": 0,
 			"weir_loop_restarts_total": 0, "weir_partition_stopped": 0, "weir_clock_off_nodes": 0,
-			"weir_records_other_interval_total": 0,
-			"weir_records_total summarized":     float64(p.Counts.Summarized), "weir_records_total rejected": 1,
+			"weir_records_other_interval_total": 0, "weir_metrics_left_out_total": 0,
+			"weir_records_total summarized": float64(p.Counts.Summarized), "weir_records_total rejected": 1,
 		}
 		for _, fate := range []string{"late", "dropped", "duplicate", "misrouted", "ended", "lost"} {
 			want["weir_records_total "+fate] = 0
