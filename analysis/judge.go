@@ -57,10 +57,9 @@ func (s *Status) judgeBalancer(cfg config.Config) {
 	case duration(*s.TickAgeMs) < -slack:
 		s.wrong("the last closed interval ends in %v: %s", duration(-*s.TickAgeMs).Round(time.Second), setClock)
 	}
-	if s.JobsUnreadMs != nil {
-		s.wrong("a list of jobs could not be read for %v: jobs that are new there have no rows, and known ones go on; "+
-			"the balancer's log names the list, the reason and the remedy",
-			duration(s.TimeMs-*s.JobsUnreadMs).Round(time.Second))
+	if s.JobsUnread != "" {
+		s.wrong("a list of jobs cannot be read, so jobs that are new there have no rows, and known ones go on: %s",
+			s.JobsUnread)
 	}
 	if s.PlannedMs != nil && duration(*s.PlannedMs-s.TimeMs) > slack {
 		s.wrong("a plan is valid only in %v: %s", duration(*s.PlannedMs-s.TimeMs).Round(time.Second), setClock)

@@ -27,7 +27,7 @@ type Status struct {
 	TickMs        *int64            `json:"tick_interval_start"` // of the last Tick; null where there is none
 	TickAgeMs     *int64            `json:"tick_age_ms"`         // since the interval of that Tick ended
 	TickLengthMs  *int64            `json:"tick_interval_ms"`    // the balancer's interval
-	JobsUnreadMs  *int64            `json:"jobs_unread_since"`   // null where the balancer reads every list of jobs
+	JobsUnread    string            `json:"jobs_unread"`         // why a list of jobs cannot be read, and since when
 	Partitions    []PartitionStatus `json:"partitions"`
 	Rejects       []RejectStatus    `json:"rejects"` // of the last minutes, by the partition of the records
 	Sink          []SinkStatus      `json:"sink"`    // empty where the archive cannot be seen from here
@@ -132,14 +132,14 @@ func (s *Status) balancer(ctx context.Context, from *reader) error {
 			if b, ok := v.(*schemas.BalanceState); ok {
 				age := s.TimeMs - b.IntervalStart - b.IntervalMs
 				s.TickMs, s.TickAgeMs, s.TickLengthMs = &b.IntervalStart, &age, &b.IntervalMs
-				if s.JobsUnreadMs = nil; b.JobsUnreadSince > 0 {
-					s.JobsUnreadMs = &b.JobsUnreadSince
-				}
 			}
 		}
 		return nil
 	})
 	if err != nil {
+		return err
+	}
+	if err := s.lists(ctx, from); err != nil {
 		return err
 	}
 	routed := map[string]bool{}
@@ -164,6 +164,23 @@ func (s *Status) balancer(ctx context.Context, from *reader) error {
 		}
 	}
 	return nil
+}
+
+// lists reads what the balancer wrote of a list of jobs as a whole.
+func (s *Status) lists(ctx context.Context, from *reader) error {
+	key := string(schemas.JobKey{JobID: schemas.JobOfLists}.Key())
+	return from.all(ctx, from.cfg.Prefix+schemas.TopicJobs, func(r *kgo.Record) error {
+		if string(r.Key) != key {
+			return nil
+		}
+		s.JobsUnread = ""
+		if v, err := schemas.Unmarshal(r.Value); err == nil {
+			if j, ok := v.(*schemas.Job); ok && j.State == schemas.StateSkipped {
+				s.JobsUnread = j.Reason
+			}
+		}
+		return nil
+	})
 }
 
 // sink compares the archive with the topic. A difference alone is no fault, because the sink gathers records before it

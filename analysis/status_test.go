@@ -66,6 +66,9 @@ func (i *installation) put(topic string, partition int32, r schemas.Record) {
 		i.t.Fatal(err)
 	}
 	record := &kgo.Record{Topic: i.cfg.Prefix + topic, Partition: partition, Key: []byte("k"), Value: value}
+	if j, is := r.(*schemas.Job); is {
+		record.Key = j.Identity().Key()
+	}
 	if err := i.cl.ProduceSync(i.t.Context(), record).FirstErr(); err != nil {
 		i.t.Fatal(err)
 	}
@@ -261,11 +264,10 @@ func TestStatusSays(t *testing.T) {
 		},
 		"a list of jobs that hangs": {
 			says{}, func(i *installation) {
-				i.put(schemas.TopicBalance, 0, &schemas.BalanceState{
-					Epoch: 2, IntervalStart: i.starts[len(i.starts)-1], IntervalMs: 60_000,
-					JobsUnreadSince: time.Now().Add(-5 * time.Minute).UnixMilli(),
+				i.put(schemas.TopicJobs, 0, &schemas.Job{
+					JobID: schemas.JobOfLists, State: schemas.StateSkipped, Reason: "no answer (since 5)",
 				})
-			}, []string{"a list of jobs could not be read for 5m0", "the balancer's log names the list"},
+			}, []string{"a list of jobs cannot be read", "no answer (since 5)"},
 		},
 		"routes from the future": {
 			says{}, func(i *installation) {

@@ -106,7 +106,6 @@ func (b *balancer) begin(ctx context.Context, producer *kafka.Producer) (*memory
 	m.next = b.first(m.state, now)
 	b.metrics.epoch.Set(float64(m.epoch))
 	if m.state != nil {
-		b.unread = m.state.JobsUnreadSince
 		b.metrics.tickStart.Set(float64(m.state.IntervalStart) / 1000)
 	}
 	if b.trouble.calm() {
@@ -200,9 +199,7 @@ func (b *balancer) closeInterval(ctx context.Context, producer *kafka.Producer, 
 		}
 	}
 	b.sayLeft(start, left)
-	value, err := schemas.MarshalChecked(&schemas.BalanceState{
-		Epoch: m.epoch, IntervalStart: start, IntervalMs: b.ms, JobsUnreadSince: b.unread,
-	})
+	value, err := schemas.MarshalChecked(&schemas.BalanceState{Epoch: m.epoch, IntervalStart: start, IntervalMs: b.ms})
 	if err != nil {
 		return fmt.Errorf("the state after %d: %w", start, err)
 	}

@@ -239,7 +239,7 @@ func TestJobRecordsAreTaken(t *testing.T) {
 	unanswered := "Slurm has not answered:\n\tslurm_load_jobs error: \x1b[31mtimed out"
 	faults = append(faults, scheduler.Fault{Reason: unanswered})
 	want := jobRecords([]scheduler.Job{wide, odd, job("well", "b")}, faults)
-	for id, nodes := range map[string]int{"wide": 0, "odd": 1, "well": 1, "bad": 0, fileJobID: 0} {
+	for id, nodes := range map[string]int{"wide": 0, "odd": 1, "well": 1, "bad": 0, schemas.JobOfLists: 0} {
 		record, err := schemas.Unmarshal(want[schemas.JobKey{JobID: id}].value)
 		if err != nil {
 			t.Errorf("%s: %v", id, err)

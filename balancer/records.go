@@ -12,9 +12,6 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// fileJobID is the job_id of the record of faults in the lists of jobs as a whole. All sources share it.
-const fileJobID = "_jobs-file"
-
 // jobRecord is one record of topic jobs: the job and its encoding. A tombstone has no encoding.
 type jobRecord struct {
 	job   schemas.Job
@@ -82,7 +79,7 @@ func jobRecords(jobs []scheduler.Job, faults []scheduler.Fault) map[schemas.JobK
 		}
 		j := schemas.Job{JobID: f.JobID, Restart: max(0, f.Restart), State: schemas.StateSkipped, Reason: f.Reason}
 		if f.JobID == "" {
-			j.JobID = fileJobID
+			j.JobID = schemas.JobOfLists
 			if first, several := want[j.Identity()]; several {
 				j.Reason = first.job.Reason + "; " + j.Reason
 			}
@@ -106,7 +103,7 @@ func jobChanges(nowMs int64, there, want map[schemas.JobKey]jobRecord) []jobReco
 			changes = append(changes, r)
 		}
 	}
-	_, doubtful := want[schemas.JobKey{JobID: fileJobID}]
+	_, doubtful := want[schemas.JobKey{JobID: schemas.JobOfLists}]
 	for key, r := range there {
 		if _, stays := want[key]; stays || schemas.Over(r.job.State) {
 			continue

@@ -38,7 +38,6 @@ type balancer struct {
 	metrics *Metrics
 	trouble *trouble
 	said    map[scheduler.Fault]bool // the faults that were logged
-	unread  int64                    // since when a list of jobs cannot be read; 0: all are read
 
 	saidOverloaded, saidUnnamed bool // the last state that was logged
 	saidLeft                    map[schemas.JobKey]bool
@@ -169,11 +168,6 @@ func (b *balancer) note(jobs []scheduler.Job, faults []scheduler.Fault) {
 			}
 		}
 		said[f] = true
-	}
-	if lists == 0 {
-		b.unread = 0
-	} else if b.unread == 0 {
-		b.unread = time.Now().UnixMilli()
 	}
 	skipped := len(faults) - lists - doubtful - remarks
 	b.metrics.showJobs(jobs, skipped, lists > 0)

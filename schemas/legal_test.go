@@ -367,7 +367,7 @@ var legal = map[string]func(d draw) Record{
 	},
 	"BalanceState": func(d draw) Record {
 		start, length := d.place()
-		return &BalanceState{d.between(0, MaxEpoch), start, length, d.between(0, maxTimeMs)}
+		return &BalanceState{d.between(0, MaxEpoch), start, length}
 	},
 	"Trigger": func(d draw) Record {
 		start, length := d.place()

@@ -623,10 +623,9 @@ func TestLimitsOfPlans(t *testing.T) {
 		append([]string{"", "job_123", "s5K1KKYAYG5D00"}, goodNames...),
 		slices.DeleteFunc(slices.Clone(badNames), func(v string) bool { return v == "" }))
 
-	state := func() *BalanceState { return &BalanceState{3, 1_700_000_010_000, 10_000, 1_700_000_000_000} }
+	state := func() *BalanceState { return &BalanceState{3, 1_700_000_010_000, 10_000} }
 	placed(t, state, func(s *BalanceState) (*int64, *int64) { return &s.IntervalStart, &s.IntervalMs })
 	bound(t, state, "epoch", func(s *BalanceState, v int64) { s.Epoch = v }, goodEpochs, badEpochs)
-	bound(t, state, "jobs_unread_since", func(s *BalanceState, v int64) { s.JobsUnreadSince = v }, goodTimes, badTimes)
 
 	trigger := func() *Trigger { return &Trigger{"c1", 1_700_000_010_000, 10_000, 1_700_000_010_001} }
 	placed(t, trigger, func(r *Trigger) (*int64, *int64) { return &r.IntervalStart, &r.IntervalMs })

@@ -37,6 +37,9 @@ type JobKey struct {
 	Restart int32
 }
 
+// JobOfLists is the job_id of the Job that holds the faults of the lists of jobs as a whole. All sources share it.
+const JobOfLists = "_jobs-file"
+
 // NodeHeader is what CounterBatch and NodeSummary share.
 type NodeHeader struct {
 	Cluster       string  `avro:"cluster"`
@@ -153,8 +156,6 @@ type BalanceState struct {
 	Epoch         int64 `avro:"epoch"`
 	IntervalStart int64 `avro:"interval_start"`
 	IntervalMs    int64 `avro:"interval_ms"`
-
-	JobsUnreadSince int64 `avro:"jobs_unread_since"` // 0: every list of jobs is read
 }
 
 // Trigger calls the agents to sample now, where agent.sampling is triggered. It is no promise: a lost one costs the

@@ -89,9 +89,6 @@ func (s *BalanceState) Validate() error {
 	if err := checkEpoch(s.Epoch); err != nil {
 		return err
 	}
-	if err := checkTime("jobs_unread_since", s.JobsUnreadSince); err != nil {
-		return err
-	}
 	return checkInterval(s.IntervalStart, s.IntervalMs)
 }
 
