@@ -3,6 +3,7 @@ package analysis
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,15 +24,30 @@ type Synchrony struct {
 	InWindow      float64 `json:"in_window_share"` // of them, within 0.6 s of the boundary by the broker's clock
 }
 
-// clockSigns are the last words of each node's records on its clock.
-type clockSigns map[string]struct {
+// BrokerClock is a broker with a clock that is off. Nearly all nodes are off by the same in the partitions that it
+// leads, and not in the partitions of another.
+type BrokerClock struct {
+	Broker   int32 `json:"broker"`
+	OffsetMs int64 `json:"offset_ms"` // ahead of the nodes' clocks; negative: behind
+	Nodes    int   `json:"nodes"`     // that tell
+}
+
+// clockSigns are the last words of each node's records on its clock, against the clock of each broker.
+type clockSigns map[clockWitness]clockSaid
+
+type clockWitness struct {
+	node   string
+	broker int32
+}
+
+type clockSaid struct {
 	schemas.ClockSign
 	appendedMs int64
 }
 
-// add notes what a record tells of its node's clock. The records of a node come from several partitions, so the one
-// that was appended last counts.
-func (c clockSigns) add(cluster string, r schemas.Record, appendedMs int64) {
+// add notes what a record tells of its node's clock, against the clock of the broker that leads its partition. A node
+// sends to several partitions, so the record that was appended last counts.
+func (c clockSigns) add(cluster string, r schemas.Record, appendedMs int64, broker int32) {
 	var h *schemas.NodeHeader
 	switch r := r.(type) {
 	case *schemas.CounterBatch:
@@ -43,18 +59,53 @@ func (c clockSigns) add(cluster string, r schemas.Record, appendedMs int64) {
 		return
 	}
 	sign := schemas.ClockOf(r, appendedMs)
-	before, known := c[h.Node]
+	w := clockWitness{h.Node, broker}
+	before, known := c[w]
 	if !sign.Known || known && (appendedMs < before.appendedMs || appendedMs == before.appendedMs && !sign.Off) {
 		return
 	}
 	before.ClockSign, before.appendedMs = sign, appendedMs
-	c[h.Node] = before
+	c[w] = before
 }
 
-// off returns the nodes whose clock is off, the worst first, and never nil: they become a JSON array.
-func (c clockSigns) off() []ClockStatus {
+// brokers returns the brokers whose clock is off, and never nil.
+func (c clockSigns) brokers() []BrokerClock {
+	all, off := map[int32]int{}, map[int32][]int64{}
+	for w, sign := range c {
+		all[w.broker]++
+		if sign.Off {
+			off[w.broker] = append(off[w.broker], sign.Ms)
+		}
+	}
+	wrong, right := []BrokerClock{}, false
+	for _, b := range slices.Sorted(maps.Keys(all)) {
+		ms, alike, enough := schemas.Alike(off[b], all[b])
+		if alike {
+			wrong = append(wrong, BrokerClock{b, -ms, all[b]})
+		}
+		right = right || enough && !alike
+	}
+	if !right {
+		return []BrokerClock{} // nobody else is a witness: the nodes may be off
+	}
+	return wrong
+}
+
+// off returns the nodes whose clock is off, the worst first, and never nil: they become a JSON array. Brokers whose own
+// clock is off are no witnesses.
+func (c clockSigns) off(wrong []BrokerClock) []ClockStatus {
+	last := map[string]clockSaid{}
+	for w, sign := range c {
+		if slices.ContainsFunc(wrong, func(b BrokerClock) bool { return b.Broker == w.broker }) {
+			continue
+		}
+		before, known := last[w.node]
+		if !known || sign.appendedMs > before.appendedMs || sign.appendedMs == before.appendedMs && sign.Off {
+			last[w.node] = sign
+		}
+	}
 	off := []ClockStatus{}
-	for node, sign := range c {
+	for node, sign := range last {
 		if sign.Off {
 			off = append(off, ClockStatus{node, sign.Ms})
 		}
@@ -90,6 +141,16 @@ func (c ClockStatus) String() string {
 
 // judgeClocks names the nodes whose clocks are off. Their intervals hold what was measured at another time.
 func (s *Status) judgeClocks(cfg config.Config) {
+	for _, b := range s.BrokersOff {
+		off := time.Duration(b.OffsetMs) * time.Millisecond
+		if b.OffsetMs > 0 {
+			s.wrong("the clock of broker %d is %v ahead: set it now, and see that NTP runs there; Kafka deletes by it "+
+				"what is older than retention, and nobody brings that back", b.Broker, off)
+		} else {
+			s.wrong("the clock of broker %d is %v behind: set it, and see that NTP runs there; until then records of "+
+				"nodes are rejected, as if they were from the future", b.Broker, -off)
+		}
+	}
 	if len(s.ClocksOff) == 0 {
 		return
 	}

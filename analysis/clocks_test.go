@@ -1,8 +1,11 @@
 package analysis
 
 import (
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -23,7 +26,7 @@ func TestClocksOff(t *testing.T) {
 				schemas.CounterBatchMetric{Name: schemas.MetricClockOffset, Values: []float64{v}},
 				schemas.CounterBatchMetric{Name: schemas.MetricClockBound, Values: []float64{2000}})
 		}
-		c.add("c", b, appended)
+		c.add("c", b, appended, 1)
 	}
 	add("c", "old", 59_000, 50_000)
 	add("c", "ahead", 60_001, 50_000, 10_001_000)
@@ -33,19 +36,19 @@ func TestClocksOff(t *testing.T) {
 	add("c", "set", 59_000, 50_000, 9_000_000) // of another partition, read later
 	add("c", "good", 50_000, 50_001, 300)
 	add("other", "foreign", 59_000, 50_000)
-	c.add("c", &schemas.Tick{}, 50_000)
+	c.add("c", &schemas.Tick{}, 50_000, 1)
 	want := []ClockStatus{{"ahead", 10_001}, {"old", 9000}, {"behind", -3000}}
-	if diff := cmp.Diff(want, c.off()); diff != "" {
+	if diff := cmp.Diff(want, c.off(c.brokers())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	s := &Status{ClocksOff: c.off()}
+	s := &Status{ClocksOff: c.off(c.brokers())}
 	s.judgeClocks(config.Default())
 	says := "clocks of 3 nodes are off by more than 1s, against the broker's: " +
 		"[ahead +10.001s, old +9s, behind -3s]: set"
 	if len(s.Wrong) != 1 || !strings.HasPrefix(s.Wrong[0], says) {
 		t.Errorf("%q, want %q", s.Wrong, says)
 	}
-	s = &Status{ClocksOff: clockSigns{}.off()}
+	s = &Status{ClocksOff: clockSigns{}.off(nil)}
 	if s.judgeClocks(config.Default()); len(s.Wrong) != 0 || s.ClocksOff == nil {
 		t.Errorf("of nothing: %+v", s)
 	}
@@ -69,5 +72,47 @@ func TestSynchronyIsThatOfTheNewestRow(t *testing.T) {
 	}
 	if diff := cmp.Diff(&Synchrony{3000, 4, 0.75}, s); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestClockOfABroker: nodes that look wrong to one broker alone are right, and that broker is wrong. A node that is
+// wrong elsewhere stays named. Without another broker nobody can tell, and the nodes are named.
+func TestClockOfABroker(t *testing.T) {
+	say := func(c clockSigns, node string, broker int32, ahead int64) {
+		c.add("c", &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{
+			Cluster: "c", Node: node, IntervalMs: 10_000, SentAt: 50_000,
+		}, Metrics: []schemas.CounterBatchMetric{
+			{Name: schemas.MetricClockOffset, Values: []float64{float64(ahead) * 1000}},
+			{Name: schemas.MetricClockBound, Values: []float64{2000}},
+		}}, 50_000, broker)
+	}
+	for name, hours := range map[string]int64{"behind": 2, "ahead": -9 * 24} {
+		ms := hours * time.Hour.Milliseconds()
+		c := clockSigns{}
+		for i := range int64(20) {
+			say(c, fmt.Sprintf("a%02d", i), 1, ms+i)
+			say(c, fmt.Sprintf("b%02d", i), 2, i)
+		}
+		say(c, "a00", 2, 0)
+		alone := maps.Clone(c)
+		maps.DeleteFunc(alone, func(w clockWitness, _ clockSaid) bool { return w.broker == 2 })
+		say(c, "b00", 2, 9000)
+		wrong := c.brokers()
+		if len(wrong) != 1 || wrong[0].Broker != 1 || wrong[0].Nodes != 20 ||
+			max(wrong[0].OffsetMs+ms, -ms-wrong[0].OffsetMs) > 20 {
+			t.Errorf("%s: %+v", name, wrong)
+		}
+		if diff := cmp.Diff([]ClockStatus{{"b00", 9000}}, c.off(wrong)); diff != "" {
+			t.Errorf("%s: nodes (-want +got):\n%s", name, diff)
+		}
+		s := &Status{BrokersOff: wrong}
+		s.judgeClocks(config.Default())
+		if len(s.Wrong) != 1 || !strings.HasPrefix(s.Wrong[0], "the clock of broker 1 is ") ||
+			!strings.Contains(s.Wrong[0], name) || strings.Contains(s.Wrong[0], "deletes") != (name == "ahead") {
+			t.Errorf("%s: %q", name, s.Wrong)
+		}
+		if n := len(alone.off(alone.brokers())); n != 20 {
+			t.Errorf("%s: without another broker %d nodes are named, want 20", name, n)
+		}
 	}
 }

@@ -75,7 +75,9 @@ func (s *Status) stage(
 		if l, ok := last[p]; ok {
 			status.Position, status.ClosedMs, status.CommittedMs = l.Position, l.Closed, &l.atMs
 			status.StopReason = l.Stopped
-			status.Replaced = !kafka.SameTopic(l.TopicID, from.ids[input]) || l.Position > status.End
+			if !kafka.SameTopic(l.TopicID, from.ids[input]) || l.Position > status.End {
+				status.Replaced = from.replaced(ctx, input, p, l.TopicID, l.Position)
+			}
 			count(counts, l.Counts)
 		}
 		if at, ok := first[p]; ok {
@@ -88,6 +90,13 @@ func (s *Status) stage(
 		s.Partitions = append(s.Partitions, status)
 	}
 	return nil
+}
+
+// replaced reports whether all brokers together have another topic than the one of a position. The broker that was
+// asked first may be cut from its peers, and the remedy deletes topics.
+func (r *reader) replaced(ctx context.Context, topic string, partition int32, id string, position int64) bool {
+	agreed, err := kafka.Agree(ctx, r.cl, topic, partition)
+	return err == nil && (!kafka.SameTopic(id, agreed.ID) || position > agreed.Partitions[partition].End)
 }
 
 // commits returns the last commit of each partition that a topic of Progress has.

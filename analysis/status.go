@@ -45,6 +45,7 @@ type Status struct {
 	Routeless     []string          `json:"routeless_nodes"` // of balance.nodes, without a Route
 	OtherInterval map[string]int64  `json:"other_interval"`  // interval_ms of the nodes whose records have another
 	ClocksOff     []ClockStatus     `json:"clocks_off"`      // by the last records of each node, the worst first
+	BrokersOff    []BrokerClock     `json:"brokers_off"`     // brokers with a clock that is off
 	Synchrony     *Synchrony        `json:"synchrony"`       // null where no node tells
 	Wrong         []string          `json:"wrong"`           // each with its remedy
 }
@@ -92,7 +93,7 @@ func ReadStatus(ctx context.Context, cfg config.Config) (*Status, error) {
 		Collect: map[string]int64{}, Merge: map[string]int64{},
 		Rejects: []RejectStatus{}, Sink: []SinkStatus{}, Intervals: []IntervalStatus{}, Incomplete: []IncompleteJob{},
 		Silent: []string{}, Late: []string{}, Misrouted: []string{}, Routeless: []string{},
-		OtherInterval: map[string]int64{}, ClocksOff: []ClockStatus{}, Wrong: []string{},
+		OtherInterval: map[string]int64{}, ClocksOff: []ClockStatus{}, BrokersOff: []BrokerClock{}, Wrong: []string{},
 	}
 	for _, step := range []func() error{
 		func() error { return s.balancer(ctx, r) },
@@ -199,7 +200,7 @@ func (s *Status) sink(ctx context.Context, from *reader) error {
 	if err != nil {
 		return err
 	}
-	replaced := !kafka.SameTopic(archive.TopicID, from.ids[topic])
+	replaced := !kafka.SameTopic(archive.TopicID, from.ids[topic]) && from.replaced(ctx, topic, 0, archive.TopicID, 0)
 	patience := 3 * from.cfg.FilePeriod()
 	due, err := from.adm.ListOffsetsAfterMilli(ctx, s.TimeMs-patience.Milliseconds(), topic)
 	if err != nil {
@@ -230,10 +231,15 @@ func (s *Status) nodes(ctx context.Context, from *reader) error {
 	oldest := *s.TickMs - (statusTicks-1)**s.TickLengthMs
 	a := newAccounts(from.cfg.Cluster, oldest, s.IntervalMs)
 	clocks := clockSigns{}
-	err := from.since(ctx, from.cfg.Prefix+schemas.TopicCounters, time.UnixMilli(oldest), func(r *kgo.Record) error {
+	details, err := from.adm.ListTopics(ctx, from.cfg.Prefix+schemas.TopicCounters)
+	if err != nil {
+		return fmt.Errorf("asking who leads %s: %w", schemas.TopicCounters, err)
+	}
+	partitions := details[from.cfg.Prefix+schemas.TopicCounters].Partitions
+	err = from.since(ctx, from.cfg.Prefix+schemas.TopicCounters, time.UnixMilli(oldest), func(r *kgo.Record) error {
 		if v, err := schemas.Unmarshal(r.Value); err == nil { // collect rejects and counts the others
 			a.add(r.Partition, v)
-			clocks.add(from.cfg.Cluster, v, r.Timestamp.UnixMilli())
+			clocks.add(from.cfg.Cluster, v, r.Timestamp.UnixMilli(), partitions[r.Partition].Leader)
 		}
 		return nil
 	})
@@ -256,7 +262,8 @@ func (s *Status) nodes(ctx context.Context, from *reader) error {
 		return err
 	}
 	absent := a.close(s)
-	s.ClocksOff = clocks.off()
+	s.BrokersOff = clocks.brokers()
+	s.ClocksOff = clocks.off(s.BrokersOff)
 	s.Incomplete, s.NodesExpected, s.NodesReported = of.judged(absent)
 	return nil
 }

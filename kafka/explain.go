@@ -37,7 +37,7 @@ func Explain(k config.Kafka, err error) error {
 
 // remedy is what mends err. It is empty for an unknown error.
 func remedy(k config.Kafka, err error) string {
-	for _, of := range []func(config.Kafka, error) string{denied, loginRefused, tlsRefused, wrongPort} {
+	for _, of := range []func(config.Kafka, error) string{denied, clockRefused, loginRefused, tlsRefused, wrongPort} {
 		if text := of(k, err); text != "" {
 			return text
 		}
@@ -86,6 +86,15 @@ func denied(_ config.Kafka, err error) string {
 		return "the brokers' group.min.session.timeout.ms is above " + sessionMs + ": lower it"
 	}
 	return ""
+}
+
+// clockRefused explains a time that the broker does not take.
+func clockRefused(_ config.Kafka, err error) string {
+	if !errors.Is(err, kerr.InvalidTimestamp) {
+		return ""
+	}
+	return "this host's clock and the broker's differ by more than the broker allows, an hour by default " +
+		"(log.message.timestamp.after.max.ms): compare them, and set the wrong one"
 }
 
 // loginRefused explains what SASL refuses.

@@ -186,7 +186,7 @@ func TestRefusedTopicIsNotOneThatTheClientHas(t *testing.T) {
 	}
 }
 
-// TestOwnerThatReadTooLittle: a leader that is cut from its peers gives an old end, also to an owner that has fenced. If
+// TestOwnerThatReadTooLittle: a leader that is cut from its peers gives an old end, even to an owner that fenced. If
 // the owner finds the new leader later, nothing that it made of the old end may be committed there.
 func TestOwnerThatReadTooLittle(t *testing.T) {
 	t.Parallel()

@@ -29,9 +29,10 @@ const (
 // of the log. The zero value knows none.
 type clocks struct {
 	off    map[string]wrongClock
-	closed int64    // intervals so far
-	fresh  []string // nodes whose trouble began, until they are logged
-	over   []string // nodes whose trouble ended, likewise
+	right  map[string]int64 // the intervals that were closed at the last sign of a clock that is right
+	closed int64            // intervals so far
+	fresh  []string         // nodes whose trouble began, until they are logged
+	over   []string         // nodes whose trouble ended, likewise
 }
 
 // wrongClock is the last sign of a clock that is off.
@@ -44,12 +45,18 @@ func (c *clocks) note(fx Effects) {
 	_, known := c.off[sign.node]
 	switch {
 	case !sign.Known:
+	case !sign.Off && !known && (len(c.right) < maxClocks || c.right[sign.node] > 0):
+		if c.right == nil {
+			c.right = map[string]int64{}
+		}
+		c.right[sign.node] = c.closed
 	case sign.Off && (known || len(c.off) < maxClocks):
 		if c.off == nil {
 			c.off = map[string]wrongClock{}
 		}
 		if c.off[sign.node] = (wrongClock{sign.Ms, c.closed}); !known {
 			c.fresh = append(c.fresh, sign.node)
+			delete(c.right, sign.node)
 		}
 	case !sign.Off && known:
 		c.end(sign.node)
@@ -63,6 +70,21 @@ func (c *clocks) note(fx Effects) {
 			c.end(node)
 		}
 	}
+	for node, closed := range c.right {
+		if c.closed-closed > clockPatience {
+			delete(c.right, node)
+		}
+	}
+}
+
+// alike returns by how much the clocks of nearly all nodes are ahead, if nearly all are off by the same. enough reports
+// whether there are nodes enough to tell.
+func (c *clocks) alike() (ms int64, alike, enough bool) {
+	var all []int64
+	for _, w := range c.off {
+		all = append(all, w.ms)
+	}
+	return schemas.Alike(all, len(c.off)+len(c.right))
 }
 
 // news returns, once, the nodes whose trouble began and is not over, the worst first, and those whose trouble ended.
@@ -91,20 +113,82 @@ const (
 	namesALine = 20
 )
 
-// wrongClocks logs, once for all partitions of the process, which nodes have a wrong clock.
+// wrongClocks logs, once for all partitions of the process, which nodes have a wrong clock, or which broker.
 type wrongClocks struct {
 	mu   sync.Mutex
 	told map[string]time.Time
+	seen map[int32]seenClocks // by partition
 }
 
-// tell logs the nodes whose trouble began or ended since it was called last, and shows how many there are.
-func (w *wrongClocks) tell(l *loop, c *clocks) {
+// seenClocks is what a partition knows of clocks.
+type seenClocks struct {
+	leader        int32
+	alike, enough bool
+	off           bool // the leader's clock
+	at            time.Time
+	waits         time.Time // since when there are nodes to name; zero: there are none
+}
+
+// leads notes what a partition knows, and reports whether its leader's clock is off, and was before. Nearly all nodes
+// are off by the same there, and not where another broker leads.
+func (w *wrongClocks) leads(partition, leader int32, c *clocks, now time.Time) (ms int64, off, before bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ms, alike, enough := c.alike()
+	for _, other := range w.seen {
+		if other.leader != leader && other.enough && !other.alike && now.Sub(other.at) < time.Minute {
+			off = alike
+		}
+	}
+	last := w.seen[partition]
+	w.seen[partition] = seenClocks{leader, alike, enough, off, now, last.waits}
+	return ms, off, last.off
+}
+
+// early reports whether to wait for what the other nodes tell, before some are named: for an interval.
+func (w *wrongClocks) early(partition int32, news bool, now time.Time, interval time.Duration) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.seen[partition]
+	switch {
+	case !news:
+		s.waits = time.Time{}
+	case s.waits.IsZero():
+		s.waits = now
+	}
+	w.seen[partition] = s
+	return news && now.Sub(s.waits) < interval
+}
+
+var errBrokersClock = errors.New("clock of this broker is off by more than a tenth of the interval, " +
+	"against nodes that other brokers find right: set it, and see that NTP runs there")
+
+// tell logs the nodes whose trouble began or ended since it was called last, and shows how many there are. If it is the
+// broker that leads the partition, it names that one.
+func (w *wrongClocks) tell(l *loop, c *clocks, leader int32) {
 	if l.stage.name != "collect" {
 		return // partials have no sender's clock
 	}
 	l.meter.wrongClocks(len(c.off))
+	now := time.Now()
+	ms, off, before := w.leads(l.partition, leader, c, now)
+	if before && !off {
+		l.log.Info("clock of the broker is right again, or its nodes are silent", "stage", l.stage.name,
+			"partition", l.partition, "broker", leader)
+	}
+	if w.early(l.partition, len(c.fresh)+len(c.over) > 0, now, l.cfg.Interval) {
+		return
+	}
+	if off {
+		c.news()
+		if broker := w.untold([]string{fmt.Sprintf("broker %d", leader)}, now); len(broker) > 0 {
+			l.log.Warn("clock of a broker is off", "stage", l.stage.name, "partition", l.partition,
+				"broker", leader, "offset_ms", -ms, "count", len(c.off), "err", errBrokersClock)
+		}
+		return
+	}
 	fresh, over := c.news()
-	fresh, over = w.untold(fresh, time.Now()), w.ended(over)
+	fresh, over = w.untold(fresh, now), w.ended(over)
 	for names := range slices.Chunk(fresh, namesALine) {
 		var text []string
 		for _, n := range names {

@@ -111,3 +111,47 @@ func TestTheEndOfALongTroubleIsLogged(t *testing.T) {
 		t.Error("the node is never named again")
 	}
 }
+
+// TestClockOfABroker: nodes that are off in the partitions of one broker alone are right, and the broker is named.
+// Without another broker, or with nodes that are off there too, the nodes are.
+func TestClockOfABroker(t *testing.T) {
+	now := time.Now()
+	with := func(ms int64) (c clocks) {
+		for i := range 5 {
+			sign := schemas.ClockSign{Known: true, Off: ms != 0, Ms: ms + int64(i)}
+			c.note(Effects{Clock: clockSign{sign, fmt.Sprintf("n%d", i)}})
+		}
+		return c
+	}
+	off, right := with(7_200_000), with(0)
+	for name, c := range map[string]struct {
+		other  *clocks
+		leader int32
+		at     time.Time
+		blamed bool
+	}{
+		"no other":                  {nil, 2, now, false},
+		"another broker's is right": {&right, 2, now, true},
+		"it leads the other too":    {&right, 1, now, false},
+		"all are off":               {&off, 2, now, false},
+		"the other was given up":    {&right, 2, now.Add(-time.Hour), false},
+		"the other has no nodes":    {&clocks{}, 2, now, false},
+	} {
+		w := wrongClocks{seen: map[int32]seenClocks{}}
+		if c.other != nil {
+			w.leads(7, c.leader, c.other, c.at)
+		}
+		ms, blamed, before := w.leads(3, 1, &off, now)
+		if blamed != c.blamed || before || ms < 7_200_000 || ms > 7_200_004 {
+			t.Errorf("%s: off by %d, the broker's: %t, before %t", name, ms, blamed, before)
+		}
+		if _, blamed, before = w.leads(3, 1, &right, now); blamed || before != c.blamed {
+			t.Errorf("%s: mended, the broker's: %t, before %t", name, blamed, before)
+		}
+	}
+	w := wrongClocks{seen: map[int32]seenClocks{}}
+	if !w.early(3, true, now, time.Second) || w.early(3, true, now.Add(time.Second), time.Second) ||
+		w.early(3, false, now, time.Second) || !w.early(3, true, now.Add(time.Minute), time.Second) {
+		t.Error("nodes are named an interval after the first sign")
+	}
+}

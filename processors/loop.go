@@ -143,7 +143,8 @@ func (l *loop) consume(ctx context.Context, a *account, consumer *kgo.Client, pr
 		}
 		l.meter.reached(fetches, a.position)
 		l.others.tell(l, a)
-		l.wrongClocks.tell(l, &a.clocks)
+		leader, _, _ := consumer.PartitionLeader(l.stage.input, l.partition)
+		l.wrongClocks.tell(l, &a.clocks, leader)
 		quiet := a.position > a.from && time.Since(committed) >= config.QuietCommit
 		if a.hasNews() && news.IsZero() {
 			news = time.Now()

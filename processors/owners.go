@@ -120,7 +120,7 @@ type owners struct {
 func own(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics, s stage) error {
 	o := &owners{
 		cfg: cfg, stage: s, log: log, metrics: metrics, brokers: kafka.NewBrokers(log), others: &others{},
-		wrongClocks: &wrongClocks{told: map[string]time.Time{}},
+		wrongClocks: &wrongClocks{told: map[string]time.Time{}, seen: map[int32]seenClocks{}},
 	}
 	group := cfg.Prefix + s.name
 	var trouble kafka.Trouble

@@ -1,6 +1,9 @@
 package schemas
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Names of the metrics by which a node's clock is judged. The agent measures them against the broker's clock.
 const (
@@ -61,4 +64,25 @@ func clockOf(h *NodeHeader, offset, bound float64, appendedMs int64) ClockSign {
 		return ClockSign{Known: true, Off: true, Ms: ahead}
 	}
 	return measured
+}
+
+// Clocks of nodes that are off are alike within this. The time of sending is only near that of the append.
+const alikeMs = 2000
+
+// Alike returns by how much nearly all clocks of a broker's nodes are ahead, if these are off by the same. Then it may
+// be the broker's. off has the clocks that are off, of so many in all. Of fewer than three it tells nothing.
+func Alike(off []int64, of int) (ms int64, alike, enough bool) {
+	const fewest = 3
+	if enough = of >= fewest; !enough || len(off) == 0 {
+		return 0, false, enough
+	}
+	slices.Sort(off)
+	ms = off[len(off)/2]
+	same := 0
+	for _, o := range off {
+		if max(o-ms, ms-o) <= alikeMs {
+			same++
+		}
+	}
+	return ms, 10*same >= 9*of, enough
 }

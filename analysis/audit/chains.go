@@ -119,9 +119,18 @@ func (a *auditor) compareChain(ctx context.Context, p int32, files []File, oldes
 	first, last := files[0], files[len(files)-1]
 	c.Next = last.Next
 	if last.Next > bounds[p].To || !kafka.SameTopic(last.TopicID, a.topics[schemas.TopicJobSummary].ID) {
+		agreed, err := kafka.Agree(ctx, a.cl, name, p) // the broker that was asked may be cut from its peers
+		if err != nil {
+			return err
+		}
+		by := agreed.Partitions[p]
+		if last.Next <= by.End && kafka.SameTopic(last.TopicID, agreed.ID) {
+			return fmt.Errorf("%s-%d ends at %d for one broker, at %d %s: try again: %w",
+				name, p, bounds[p].To, by.End, by.By(), kafka.ErrUnsure)
+		}
 		r.differ(Difference{
 			Kind: KindChain, Topic: name, Partition: p, Offset: &last.Next, File: last.Path,
-			Text: fmt.Sprintf("it is of another topic than the one that ends at %d", bounds[p].To),
+			Text: fmt.Sprintf("it is of another topic than the one that ends at %d, %s", by.End, by.By()),
 		})
 		return nil
 	}
