@@ -23,39 +23,63 @@ func Silent(since time.Time) error {
 // the system, and no more join it. The zero value is ready.
 type Lane struct {
 	mu    sync.Mutex
-	begun time.Time     // of the call in flight
+	moved time.Time     // when the call in flight began, or called Move last
 	done  chan struct{} // closes when the call in flight ends; nil: there is none
 }
 
-// Call makes a call in the background once the one before has ended, and waits for it at most for the patience. It
-// returns zero after the call has ended. Otherwise it returns when the call in flight began, which may be one before.
+// Call makes a call in the background once the one before has ended, and waits for it. It returns zero after the call
+// has ended. If the call in flight does not move for as long as the patience, it returns since when. That call may be
+// one before.
 func (l *Lane) Call(patience time.Duration, call func()) (hangs time.Time) {
-	late := time.NewTimer(patience)
-	defer late.Stop()
 	for {
-		begun, done, ours := l.enter(call)
-		if !ours && time.Since(begun) >= patience {
-			return begun
-		}
-		select {
-		case <-done:
-			if ours {
-				return time.Time{}
-			}
-		case <-late.C:
-			return begun
+		done, ours := l.enter(call)
+		if hangs := l.await(done, patience); ours || !hangs.IsZero() {
+			return hangs
 		}
 	}
 }
 
+// Move notes that the call in flight gets answers, though it takes long. Only that call may use it.
+func (l *Lane) Move() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.moved = time.Now()
+}
+
+// await waits for a call that was in flight. It returns since when the call has not moved if that is too long.
+func (l *Lane) await(done chan struct{}, patience time.Duration) (hangs time.Time) {
+	for {
+		l.mu.Lock()
+		moved := l.moved
+		l.mu.Unlock()
+		late := time.NewTimer(patience - time.Since(moved))
+		select {
+		case <-done:
+			late.Stop()
+			return time.Time{}
+		case <-late.C:
+		}
+		if l.stands(done, moved) {
+			return moved
+		}
+	}
+}
+
+// stands reports whether a call is still in flight, and has not moved since a time.
+func (l *Lane) stands(done chan struct{}, moved time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.done == done && l.moved.Equal(moved)
+}
+
 // enter returns the call in flight. That is ours if there was none before.
-func (l *Lane) enter(call func()) (begun time.Time, done chan struct{}, ours bool) {
+func (l *Lane) enter(call func()) (done chan struct{}, ours bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.done != nil {
-		return l.begun, l.done, false
+		return l.done, false
 	}
-	l.begun, l.done = time.Now(), make(chan struct{})
+	l.moved, l.done = time.Now(), make(chan struct{})
 	go func(done chan struct{}) {
 		defer close(done)
 		call()
@@ -63,7 +87,7 @@ func (l *Lane) enter(call func()) (begun time.Time, done chan struct{}, ours boo
 		defer l.mu.Unlock()
 		l.done = nil
 	}(l.done)
-	return l.begun, l.done, true
+	return l.done, true
 }
 
 // lanes has the Lane of each path that was read: those of the configuration, and what a command names.

@@ -88,7 +88,7 @@ func StartDropDir(ctx context.Context, cfg config.Config) *DropDir {
 	return d
 }
 
-// poll scans the directory, unless an earlier scan hangs.
+// poll scans the directory, unless an earlier scan hangs. A scan of many files may take long.
 func (d *DropDir) poll() {
 	hangs := d.lane.Call(config.ReadPatience, func() { d.scan(time.Now()) })
 	d.mu.Lock()
@@ -186,6 +186,7 @@ func (d *DropDir) read(nowMs int64) error {
 
 // readEntry reads a file about a job if it has changed since it was last read.
 func (d *DropDir) readEntry(name string, stat func() (os.FileInfo, error), nowMs int64) {
+	d.lane.Move()
 	old := d.files[name]
 	job, ok := Job{}, old != nil
 	if !ok {

@@ -121,3 +121,29 @@ func TestHungDropDir(t *testing.T) {
 		}
 	}
 }
+
+// TestLongScanOfDropDir: a directory that answers does not count as silent, however many files it has.
+func TestLongScanOfDropDir(t *testing.T) {
+	cfg := config.Default()
+	cfg.Balance.DropDir = t.TempDir()
+	for i := range 20_000 {
+		name := filepath.Join(cfg.Balance.DropDir, fmt.Sprintf("%d.0.start", i))
+		if err := os.WriteFile(name, []byte("nodes=n1\nstart_ms=1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(d *DropDir) func() {
+		return func() {
+			if err := d.read(1); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	begun := time.Now()
+	read(newDropDir(cfg))()
+	patience := time.Since(begun) / 4
+	d := newDropDir(cfg)
+	if hangs := d.lane.Call(patience, read(d)); !hangs.IsZero() {
+		t.Errorf("no answer in %v, since %v", patience, hangs.Sub(begun))
+	}
+}
