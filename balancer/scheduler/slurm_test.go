@@ -865,6 +865,30 @@ func TestSlurmPartsOfArraysAndHeterogeneousJobs(t *testing.T) {
 	}
 }
 
+// TestSlurmJobWithTooMuchJSON: JSON has each core of each node, and each task of an array. A job for which that is too
+// much keeps its CPUs, and the next job is asked for by JSON again.
+func TestSlurmJobWithTooMuchJSON(t *testing.T) {
+	f := newFakeSlurm(t)
+	f.job(17, "1", "n1", "1", "x")
+	f.job(18, "1", "n2", "1", "x")
+	f.write("scontrol.json", "")
+	f.write("scontrol.json.17", "{")
+	f.write("scontrol.json.18", `{"jobs": [{"job_id": 18, "restart_cnt": 0, "job_resources": {"nodes": {"allocation": [`+
+		`{"name": "n2", "sockets": [{"index": 0, "cores": [{"index": 1, "status": ["ALLOCATED"]}]}]}]}}}]}`)
+	if err := os.Truncate(filepath.Join(f.dir, "scontrol.json.17"), maxJSONBytes+2); err != nil {
+		t.Fatal(err)
+	}
+	s := f.source()
+	s.poll(t.Context(), dayLater)
+	jobs, faults := s.Jobs(dayLater)
+	if len(jobs) != 2 || len(faults) > 0 || !slices.Equal(jobs[0].Cpus, []int32{1}) {
+		t.Errorf("jobs %+v, faults %v", jobs, faults)
+	}
+	if asked := f.read("scontrol.asked"); strings.Contains(asked, "show job 18") {
+		t.Errorf("text was asked for: %q", asked)
+	}
+}
+
 // TestSlurmRowsAreReadOneByOne: no number of rows is too much, and a row without end costs its job only.
 func TestSlurmRowsAreReadOneByOne(t *testing.T) {
 	f := newFakeSlurm(t)
