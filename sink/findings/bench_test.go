@@ -2,40 +2,12 @@ package findings
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/metrics"
 	"testing"
 	"time"
 
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/sinktest"
 )
-
-// peak returns how much the heap grew at most while fn ran.
-func peak(fn func()) (bytes int64) {
-	heap := func() int64 {
-		of := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-		metrics.Read(of)
-		return int64(of[0].Value.Uint64())
-	}
-	runtime.GC()
-	before, stop, ended := heap(), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Millisecond):
-				bytes = max(bytes, heap()-before)
-			}
-		}
-	}()
-	fn()
-	close(stop)
-	<-ended
-	return bytes
-}
 
 // day returns a store with the findings of a date.
 func day(t testing.TB, n int) *store {
@@ -78,7 +50,7 @@ func add(t testing.TB, s *store, n int) (locked time.Duration) {
 func TestOneMoreFinding(t *testing.T) {
 	s := day(t, 120_000)
 	var locked time.Duration
-	if grown := peak(func() { locked = add(t, s, 1) }); grown > 64<<20 || locked > 0 {
+	if grown := sinktest.Peak(func() { locked = add(t, s, 1) }); grown > 64<<20 || locked > 0 {
 		t.Errorf("it took %d MiB, and the archive's lock for %v", grown>>20, locked)
 	}
 }
@@ -89,7 +61,7 @@ func BenchmarkOneMore(b *testing.B) {
 	most, locked, n := int64(0), time.Duration(0), 0
 	for b.Loop() {
 		n++
-		most = max(most, peak(func() { locked = max(locked, add(b, s, n)) }))
+		most = max(most, sinktest.Peak(func() { locked = max(locked, add(b, s, n)) }))
 	}
 	b.ReportMetric(float64(most)/1e6, "MB-peak")
 	b.ReportMetric(locked.Seconds(), "s-locked")

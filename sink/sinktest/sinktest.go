@@ -7,6 +7,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
+	"runtime/metrics"
 	"testing"
 	"time"
 
@@ -119,4 +121,30 @@ func Batches[R any](rnd *rand.Rand, log []R) (all [][]R) {
 	}
 	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
+}
+
+// Peak returns how much the heap grew at most while fn ran.
+func Peak(fn func()) (bytes int64) {
+	heap := func() int64 {
+		of := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		metrics.Read(of)
+		return int64(of[0].Value.Uint64())
+	}
+	runtime.GC()
+	before, stop, ended := heap(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+				bytes = max(bytes, heap()-before)
+			}
+		}
+	}()
+	fn()
+	close(stop)
+	<-ended
+	return bytes
 }
