@@ -190,8 +190,8 @@ func (s *SlurmSource) askText(ctx context.Context, id, name string) (*scontrolRe
 	return p, s.lines(ctx, p.line, "scontrol", "--details", "--all", "--local", "show", "job", name)
 }
 
-// askJSON returns errNoJSON if the answer is no JSON, or too long. Some releases write none about a job that is gone; others have
-// no JSON for any job, and say so.
+// askJSON returns errNoJSON if the answer is no JSON, or too long. Some releases write none about a job that is gone;
+// others have no JSON for any job, and say so.
 func (s *SlurmSource) askJSON(ctx context.Context, now time.Time, r *slurmRow) (*rawAllocation, error) {
 	var text []byte
 	err := s.run(ctx, func(from io.Reader) (err error) {

@@ -227,6 +227,60 @@ func TestAddressHasOneName(t *testing.T) {
 	}
 }
 
+// TestRefusedAddressesKeepNobodyOut: a node that has a whole network of addresses, and claims the names of others with
+// them, takes no places. Whoever has a name, or contests one, has no second try.
+func TestRefusedAddressesKeepNobodyOut(t *testing.T) {
+	lookup := func(_ context.Context, name string) ([]netip.Addr, error) {
+		if name == "nowhere" {
+			return nil, errNotListed
+		}
+		return map[string][]netip.Addr{"n1": {netip.MustParseAddr("10.0.0.1")}}[name], nil
+	}
+	r, err := Coordinate(Meeting{Address: "127.0.0.1:0", Secret: testSecret, Ping: DefaultPing, Lookup: lookup})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	claim := func(name, from, at string) error {
+		c := &addressed{from: from}
+		return r.admit(&member{link: newLink(c, fromCoordinator), name: name}, netip.MustParseAddr(from), false, at)
+	}
+	if err := errors.Join(claim("own", "10.0.0.7", ":1"), claim("x", "10.0.0.8", ":1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := claim("x", "10.0.0.9", ":1"); err == nil || !strings.Contains(err.Error(), "both claim") {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		from := fmt.Sprintf("fd00::%x", i)
+		for _, c := range [][2]string{{"n1", ":1"}, {"nowhere", ":1"}, {"y", "no address"}, {"x", ":1"}} {
+			if claim(c[0], from, c[1]) == nil {
+				t.Errorf("%v is %s", from, c[0])
+			}
+		}
+	}
+	for _, from := range []string{"10.0.0.7", "10.0.0.8", "10.0.0.9"} {
+		if err := claim("z", from, ":1"); err == nil || !strings.Contains(err.Error(), "already") {
+			t.Errorf("a second try of %s: %v", from, err)
+		}
+	}
+	if n := len(r.claims.pinned); n != 3 || len(r.claims.names) != 2 {
+		t.Errorf("%d addresses and names %v are kept", n, r.claims.names)
+	}
+}
+
+// TestNotesThatAreTooMany are counted: who makes many of them hides no other one.
+func TestNotesThatAreTooMany(t *testing.T) {
+	r := Rendezvous{claims: newClaims()}
+	for i := range maxNotes + 7 {
+		r.note(fmt.Sprint("note ", i))
+	}
+	w := r.Warnings()
+	if len(w) != maxNotes+1 || !strings.HasPrefix(w[maxNotes], "7 further") {
+		t.Errorf("%d warnings, the last is %q", len(w), w[len(w)-1])
+	}
+}
+
 // TestSecretIsNotEnough: a node that knows the secret of the measurement, and takes no part, gets no answer from a
 // member. Each member has a key of its own.
 func TestSecretIsNotEnough(t *testing.T) {

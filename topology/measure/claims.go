@@ -10,23 +10,24 @@ import (
 // claims decide who may have a node's name. Where addresses of the node are known, its owner has one of them. Other
 // names are nobody's: if two addresses claim one, neither has it.
 type claims struct {
-	pinned map[netip.Addr]string   // the name that an address claimed first: it has no other one
-	known  map[string][]netip.Addr // addresses of names; none: nobody knows them
+	pinned map[netip.Addr]string // the name that an address claimed first: it has no other one
 	names  map[string]claim
 }
 
 type claim struct {
 	from    netip.Addr
-	here    bool   // it came from this host
-	owned   bool   // from is a known address of the node
-	refused string // why nobody may have the name any more; "": it may be had
+	rival   netip.Addr   // another address that claimed it
+	known   []netip.Addr // of the node; none: nobody knows them
+	here    bool         // it came from this host
+	owned   bool         // from is a known address of the node
+	refused string       // why nobody may have the name any more; "": it may be had
 }
 
 // unknown reports whether only chance gave a name to its first claimant.
 func (c claim) unknown() bool { return !c.owned && !c.here }
 
 func newClaims() claims {
-	return claims{pinned: map[netip.Addr]string{}, known: map[string][]netip.Addr{}, names: map[string]claim{}}
+	return claims{pinned: map[netip.Addr]string{}, names: map[string]claim{}}
 }
 
 // pin returns an error if an address has claimed another name before. So one node cannot claim the names of many.
@@ -43,9 +44,21 @@ func (c *claims) pin(name string, from netip.Addr) error {
 	return nil
 }
 
+// release forgets a claim that was refused. So whoever has many addresses does not use up the places of others. Whoever
+// contests a name has no other one.
+func (c *claims) release(name string, from netip.Addr) {
+	if first := c.names[name]; first.from != from && first.rival != from {
+		delete(c.pinned, from)
+	}
+}
+
 // stake claims a name from an address, if nothing speaks against it. Contested is true if nobody may have the name from
 // now on, not even who has it already.
 func (c *claims) stake(name string, from netip.Addr, here bool, known []netip.Addr) (contested bool, err error) {
+	first, is := c.names[name]
+	if is {
+		known = first.known
+	}
 	owned := slices.Contains(known, from)
 	if here && len(known) > 0 && !owned { // a host's own name is often an address of the loopback, and nothing else
 		owned = !slices.ContainsFunc(known, func(a netip.Addr) bool { return !a.IsLoopback() })
@@ -54,15 +67,16 @@ func (c *claims) stake(name string, from netip.Addr, here bool, known []netip.Ad
 		return false, fmt.Errorf("node %s was refused: it comes from %v, and its addresses are %v: list the right "+
 			"ones with --hosts", name, from, known)
 	}
-	first, is := c.names[name]
 	switch {
 	case first.refused != "":
 		return false, errors.New(first.refused)
 	case is && !owned && first.from != from:
+		first.rival = from
+		c.names[name] = first
 		return true, fmt.Errorf("conflict: %v and %v both claim to be node %s, which takes no part: list the right "+
 			"address with --hosts", first.from, from, name)
 	case !is:
-		c.names[name] = claim{from: from, here: here, owned: owned}
+		c.names[name] = claim{from: from, known: known, here: here, owned: owned}
 	}
 	return false, nil
 }

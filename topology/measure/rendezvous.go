@@ -108,6 +108,7 @@ type Rendezvous struct {
 	next     uint64
 	ticks    map[string]float64 // the step of each member's latencies
 	notes    []string
+	unnoted  int // notes that were too many
 	closed   bool
 }
 
@@ -237,6 +238,9 @@ func (r *Rendezvous) Warnings() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := slices.Clone(r.notes)
+	if r.unnoted > 0 {
+		w = append(w, fmt.Sprintf("%d further times a node was refused or given up", r.unnoted))
+	}
 	var unknown []string
 	for name := range r.members {
 		if r.claims.names[name].unknown() {
@@ -253,8 +257,12 @@ func (r *Rendezvous) Warnings() []string {
 
 // note keeps a note once.
 func (r *Rendezvous) note(text string) {
-	if len(r.notes) < maxNotes && !slices.Contains(r.notes, text) {
+	switch {
+	case slices.Contains(r.notes, text):
+	case len(r.notes) < maxNotes:
 		r.notes = append(r.notes, text)
+	default:
+		r.unnoted++
 	}
 }
 
@@ -475,17 +483,27 @@ func (r *Rendezvous) welcome(l *link, name string) (*member, error) {
 	}
 	m.limits = at.Limits
 	from, here := sourceOf(l.conn)
-	if err := r.mayCome(name, from, here); err != nil {
-		return nil, err
+	return m, r.admit(m, from, here, at.Address)
+}
+
+// admit makes a member of who comes from an address, and answers pings at an address.
+func (r *Rendezvous) admit(m *member, from netip.Addr, here bool, at string) error {
+	if err := r.mayCome(m.name, from, here); err != nil {
+		return err
 	}
-	known, err := r.lookup(name)
+	known, err := r.lookup(m.name)
 	if err == nil {
-		m.address, err = peerAddress(from, at.Address, known)
+		m.address, err = peerAddress(from, at, known)
 	}
 	if err == nil {
 		err = r.add(m, from, here, known)
 	}
-	return m, err
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.claims.release(m.name, from)
+	}
+	return err
 }
 
 // mayCome returns an error for a name that cannot take part, wherever its address is.
@@ -514,29 +532,27 @@ func (r *Rendezvous) mayCome(name string, from netip.Addr, here bool) error {
 	return err
 }
 
-// lookup returns the addresses of a name. They are looked up once in a measurement.
+// lookup returns the addresses of a name. Those of a name that somebody has stay as they are.
 func (r *Rendezvous) lookup(name string) ([]netip.Addr, error) {
 	if r.meeting.Lookup == nil {
 		return nil, nil
 	}
 	r.mu.Lock()
-	known, is := r.claims.known[name]
+	first, is := r.claims.names[name]
 	r.mu.Unlock()
 	if is {
-		return known, nil
+		return first.known, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookupWait)
 	defer cancel()
 	known, err := r.meeting.Lookup(ctx, name)
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if err != nil {
 		err = fmt.Errorf("node %s was refused: %w", name, err)
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.note(err.Error())
-		return nil, err
 	}
-	r.claims.known[name] = known
-	return known, nil
+	return known, err
 }
 
 // add makes a connection a member, if its name is its own.
@@ -548,6 +564,11 @@ func (r *Rendezvous) add(m *member, from netip.Addr, here bool, known []netip.Ad
 	}
 	if r.names != nil && !slices.Contains(r.names, m.name) {
 		return fmt.Errorf("%s came too late: the measurement began without it", m.name)
+	}
+	if !here { // a claim of the same address may have been released meanwhile
+		if err := r.claims.pin(m.name, from); err != nil {
+			return err
+		}
 	}
 	contested, err := r.claims.stake(m.name, from, here, known)
 	switch {
