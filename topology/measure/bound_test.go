@@ -139,6 +139,25 @@ func TestPatience(t *testing.T) {
 	}
 }
 
+// TestPartnerIsNotGivenUp: a pair may be measured several times in a row, and for a long transfer a node may be waited
+// for far longer than the transfer takes. Whoever holds up its partner all this time is given up, and the partner is not.
+func TestPartnerIsNotGivenUp(t *testing.T) {
+	for _, c := range []struct{ rounds, took time.Duration }{{12, 61 * time.Second}, {1, 17 * time.Minute}} {
+		p := newPatience(time.Hour)
+		var late []string
+		for partner := 0; len(late) == 0 && partner < 100; partner++ {
+			for range c.rounds {
+				late = append(late, p.blame([]pairTime{
+					{"bad", fmt.Sprintf("n%d", partner), c.took}, {"a", "b", time.Second}, {"c", "d", time.Second},
+				})...)
+			}
+		}
+		if !slices.Equal(late, []string{"bad"}) {
+			t.Errorf("%d times in a row for %v: %v were given up", c.rounds, c.took, late)
+		}
+	}
+}
+
 // TestNameIsContested: a name that two addresses claim belongs to neither, and the report has both.
 func TestNameIsContested(t *testing.T) {
 	r, _, _ := gather(t, 2)

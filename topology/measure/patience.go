@@ -15,6 +15,9 @@ const (
 	// not to be given up for it.
 	onePart = 8
 
+	// onePair is the part that one pair may use up in all: it may be measured often, or with long transfers.
+	onePair = 2
+
 	// usualPairs is of how many pairs the usual time is known at least.
 	usualPairs = 256
 )
@@ -25,7 +28,8 @@ const (
 type patience struct {
 	most time.Duration // that others wait for one member in all
 	held map[string]time.Duration
-	took []time.Duration // of the latest pairs
+	with map[[2]string]time.Duration // that a pair was late, as far as it counts
+	took []time.Duration             // of the latest pairs
 }
 
 // pairTime is how long a pair took.
@@ -36,7 +40,10 @@ type pairTime struct {
 
 func newPatience(longest time.Duration) patience {
 	longest = cmp.Or(longest, time.Hour)
-	return patience{most: max(longest/heldPart, leastHeld), held: map[string]time.Duration{}}
+	return patience{
+		most: max(longest/heldPart, leastHeld),
+		held: map[string]time.Duration{}, with: map[[2]string]time.Duration{},
+	}
 }
 
 // wait returns how long a pair is waited for. Its own limits may want more time than is usual, within bounds.
@@ -57,9 +64,15 @@ func (p *patience) blame(round []pairTime) (late []string) {
 	}
 	usual := slices.Sorted(slices.Values(p.took))[(len(p.took)-1)/2]
 	for _, pair := range round {
-		for _, name := range []string{pair.a, pair.b} {
+		both := [2]string{pair.a, pair.b}
+		more := min(pair.took-usual, p.most/onePair-p.with[both])
+		if more <= 0 {
+			continue
+		}
+		p.with[both] += more
+		for _, name := range both {
 			before := p.held[name]
-			p.held[name] = before + max(0, pair.took-usual)
+			p.held[name] = before + more
 			if before <= p.most && p.held[name] > p.most {
 				late = append(late, name)
 			}
