@@ -46,6 +46,8 @@ in their interval, up to 64 intervals late. --as-collected leaves them out, as c
 name with dots or hyphens is written metric("a.name"). A value that is absent or a division by zero gives no value. Of
 jobs that were reduced on their node the log has no values: their metrics are passed through, and nothing is computed.
 
+If several jobs have had an ID, it lists them, and ID@DATE names the one that began on a date.
+
 A row is one metric of one job in one interval, as "weir job" shows it. --archive writes Parquet files into a new
 directory, which docs/archive.md describes. It ends with status 1 if a chosen job is not found.`,
 		Example: `  weir replay --job 4711 --since 2h
@@ -60,7 +62,7 @@ directory, which docs/archive.md describes. It ends with status 1 if a chosen jo
 		"begin at this `TIME`, a date of UTC, or so long ago: 2026-11-21T08:00:00Z, 2026-11-21 or 2h")
 	flags.StringVar(&f.until, "until", "", "end before this `TIME`, or so long ago")
 	flags.StringArrayVar(&f.jobs, "job", nil,
-		"fold job `ID` or ID/RESTART, also _rest or _system; may be repeated (default: all)")
+		"fold job `ID`, ID/RESTART or ID@DATE, also _rest or _system; may be repeated (default: all)")
 	flags.StringArrayVar(&f.metrics, "metric", nil, "show metric `NAME`; may be repeated (default: all)")
 	flags.StringArrayVar(&f.definitions, "define", nil,
 		"compute a metric by `DEFINITION`, such as ipc:core=instructions/cycles; may be repeated")

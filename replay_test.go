@@ -16,6 +16,7 @@ import (
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/jobs"
 )
 
 // TestReplayUsage: wrong use ends with status 2, and names the flag and the remedy, before any broker is asked.
@@ -33,6 +34,7 @@ func TestReplayUsage(t *testing.T) {
 		"--since -1h":            {exitUsage, `--since "-1h" is neither`},
 		"--since 1h --until 2h":  {exitUsage, "--until 2h is not after --since 1h"},
 		"--job a/b":              {exitUsage, "must be ID or ID/RESTART"},
+		"--job 4711@today":       {exitUsage, "write 4711@2026-11-20"},
 		"--define ipc":           {exitUsage, "NAME[:SCOPE[:UNIT]]=EXPRESSION"},
 		"--define ipc=a+":        {exitUsage, `"ipc": unexpected token`},
 		"--metrics nowhere.yaml": {exitUsage, "nowhere.yaml: no such file"},
@@ -124,6 +126,61 @@ func replayedLog(t *testing.T) (file string, start time.Time) {
 		t.Fatal(err)
 	}
 	return file, start
+}
+
+// TestReplayOfANamesake: an id that two jobs had names neither. Each has its own intervals with the date of its start,
+// or with a time in which the other one did not run.
+func TestReplayOfANamesake(t *testing.T) {
+	file, start := replayedLog(t)
+	cfg, err := config.Load(config.Source{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(interval int) *int64 { return new(start.UnixMilli() + int64(interval)*10_000) }
+	job := func(user string, from, to int) schemas.Job {
+		return schemas.Job{
+			JobID: "4711", User: user, Nodes: []string{"n0", "n1"}, Start: at(from), End: at(to),
+			State: schemas.StateCompleted,
+		}
+	}
+	known := []schemas.Job{job("ada", 0, 4), job("ben", 4, 10)}
+	if err := jobs.Write(t.Context(), cfg.Sink.Dir, "weir.jobs", "c", known); err != nil {
+		t.Fatal(err)
+	}
+	stamp := func(interval int) string { return time.UnixMilli(*at(interval)).UTC().Format(time.RFC3339) }
+	replay := func(args ...string) (intervals int, status int, errs string) {
+		var o, e bytes.Buffer
+		args = append([]string{"replay", "--json", "--metric", "cycles", "--config", file}, args...)
+		status = run(t.Context(), args, &o, &e)
+		return strings.Count(o.String(), "\n"), status, e.String()
+	}
+	ada, ben := "4711@"+stamp(0), "4711@"+stamp(4)
+	n, status, errs := replay("--job", "4711")
+	if n > 0 || status != exitFailed || !strings.Contains(errs, ada+"  ada") || !strings.Contains(errs, ben+"  ben") {
+		t.Errorf("an ambiguous id: %d rows, status %d: %s", n, status, errs)
+	}
+	for args, want := range map[string]int{
+		"--job " + ada:                          4,
+		"--job " + ben:                          6,
+		"--job " + ben + "/0":                   6,
+		"--job " + ada + " --job " + ben:        10,
+		"--job 4711 --since " + stamp(5):        5,
+		"--job 4711 --until " + stamp(3):        3,
+		"--job 4712":                            10,
+		"--job " + ada + " --until " + stamp(2): 2,
+		"--job " + ada + " --job 4712":          14,
+	} {
+		if n, status, errs := replay(strings.Fields(args)...); n != want || status != exitDone {
+			t.Errorf("%s: %d intervals, want %d, status %d: %s", args, n, want, status, errs)
+		}
+	}
+	for name, want := range map[string]string{
+		"4711@2020-01-01": "no such job", ben + "/7": "nothing of it", "4712@2020-01-01": "nothing of it",
+	} {
+		if n, status, errs := replay("--job", name); n > 0 || status != exitFailed || !strings.Contains(errs, want) {
+			t.Errorf("%s: %d rows, status %d: %s", name, n, status, errs)
+		}
+	}
 }
 
 // TestReplayPage runs the commands of docs/replay.md, and compares what they show with the page.

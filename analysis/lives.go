@@ -187,6 +187,35 @@ func (l lives) span(of life) span {
 	return s
 }
 
+// Lives are the lives of one job among those of all jobs with its id.
+type Lives struct {
+	mine, all lives
+	dated     bool // the job is one that began on a date
+}
+
+// Jobs returns the scheduler's records.
+func (l Lives) Jobs() (jobs []*schemas.Job) {
+	for _, one := range l.mine {
+		jobs = append(jobs, one.Job)
+	}
+	return jobs
+}
+
+// Has reports whether an interval is of the job. A restart that nobody knows is of any job without a date.
+func (l Lives) Has(restart int32, start int64) bool {
+	known := l.dated
+	for _, one := range l.all {
+		if one.Restart != restart {
+			continue
+		}
+		known = true
+		if l.all.span(one).has(start) && slices.ContainsFunc(l.mine, func(m life) bool { return m.Job == one.Job }) {
+			return true
+		}
+	}
+	return !known
+}
+
 // slackMs is how far behind an end that was known late intervals may lie, and ahead of a start that was corrected.
 const slackMs = 600_000
 

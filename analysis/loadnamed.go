@@ -202,21 +202,37 @@ func (n *Named) job(ctx context.Context, name string) (id string, mine lives, er
 	return id, mine, err
 }
 
+// Lives returns the lives of the job that a name of SplitID means, among those of a time; zero has no bound.
+func (n *Named) Lives(ctx context.Context, name string, from, to time.Time) (l Lives, err error) {
+	id, date, err := SplitID(name)
+	if err == nil {
+		err = n.records(ctx)
+	}
+	if err != nil {
+		return l, err
+	}
+	l.all, l.dated = n.lives[id], date != ""
+	l.mine, err = slices.DeleteFunc(slices.Clone(l.all), func(one life) bool {
+		when := one.when()
+		return !from.IsZero() && when.To <= from.UnixMilli() || !to.IsZero() && when.From >= to.UnixMilli()
+	}).choose(id, date)
+	return l, err
+}
+
 // LastRows is the function Job for a job, or a task of an array, that was named. Rows of its namesakes are left out.
 func (n *Named) LastRows(ctx context.Context, name string, intervals int) (rows []schemas.Row, why string, err error) {
 	id, mine, err := n.job(ctx, name)
 	if err != nil {
 		return nil, "", err
 	}
-	known, of := map[schemas.JobKey]*schemas.Job{}, map[int32]span{}
+	known, of := map[schemas.JobKey]*schemas.Job{}, Lives{mine: mine, all: n.lives[id]}
 	for _, l := range mine {
-		known[l.Identity()], of[l.Restart] = l.Job, n.lives[id].span(l)
+		known[l.Identity()] = l.Job
 	}
 	records := func(context.Context) (map[schemas.JobKey]*schemas.Job, error) { return known, nil }
 	rows, why, err = n.reader().newestRows(ctx, id, intervals, records)
 	return slices.DeleteFunc(rows, func(r schemas.Row) bool {
-		s, is := of[r.Restart]
-		return is && !s.has(r.IntervalStart)
+		return !of.Has(r.Restart, r.IntervalStart)
 	}), why, err
 }
 

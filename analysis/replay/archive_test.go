@@ -183,14 +183,17 @@ func must(t *testing.T, err error) {
 
 func TestParseChoice(t *testing.T) {
 	for text, want := range map[string]Choice{
-		"4711": {"4711", EveryRestart}, "4711/2": {"4711", 2}, "_rest": {"_rest", EveryRestart},
-		"a.b-c/0": {"a.b-c", 0},
+		"4711": {"4711", EveryRestart, ""}, "4711/2": {"4711", 2, ""}, "_rest": {"_rest", EveryRestart, ""},
+		"a.b-c/0": {"a.b-c", 0, ""}, "4711@2026-11-20": {"4711", EveryRestart, "2026-11-20"},
+		"4711@2026-11-20T06:00:00Z/1": {"4711", 1, "2026-11-20T06:00:00Z"},
 	} {
 		if c, err := ParseChoice(text); err != nil || c != want || c.String() != text {
 			t.Errorf("%s: %+v, %v", text, c, err)
 		}
 	}
-	for _, text := range []string{"", "/1", "1/", "1/x", "1/-1", "1/2/3", "a b", "1/99999999999"} {
+	for _, text := range []string{
+		"", "/1", "1/", "1/x", "1/-1", "1/2/3", "a b", "1/99999999999", "1@", "1@x", "1/0@2026-11-20",
+	} {
 		if c, err := ParseChoice(text); err == nil {
 			t.Errorf("%q: %+v", text, c)
 		}
@@ -210,15 +213,24 @@ func TestBounded(t *testing.T) {
 		chosen     []Choice
 		begin, end int64 // 0: not known
 	}{
-		{[]Choice{{"1", EveryRestart}}, 90, 410},
-		{[]Choice{{"1", 1}}, 290, 410},
-		{[]Choice{{"1", 0}, {"2", 0}}, 40, 0},
-		{[]Choice{{"1", 0}, {"3", 0}}, 0, 210},
-		{[]Choice{{"1", 0}, {"_rest", EveryRestart}}, 0, 0},
-		{[]Choice{{"9", 0}}, 0, 0},
+		{[]Choice{{"1", EveryRestart, ""}}, 90, 410},
+		{[]Choice{{"1", 1, ""}}, 290, 410},
+		{[]Choice{{"1", 0, ""}, {"2", 0, ""}}, 40, 0},
+		{[]Choice{{"1", 0, ""}, {"3", 0, ""}}, 0, 210},
+		{[]Choice{{"1", 0, ""}, {"_rest", EveryRestart, ""}}, 0, 0},
+		{[]Choice{{"9", 0, ""}}, 0, 0},
 	} {
 		starts := map[Choice]time.Time{}
-		begin, end := bounded(c.chosen, jobs, starts, 10*time.Second)
+		known := map[Choice][]*schemas.Job{}
+		for _, one := range c.chosen {
+			known[one] = nil
+			for key, j := range jobs {
+				if one.is(key) {
+					known[one] = append(known[one], j)
+				}
+			}
+		}
+		begin, end := bounded(known, starts, 10*time.Second)
 		if is := begin.Unix(); is != c.begin && (c.begin != 0 || !begin.IsZero()) {
 			t.Errorf("%v begin at %d, want %d", c.chosen, is, c.begin)
 		}

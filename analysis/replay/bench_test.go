@@ -55,7 +55,7 @@ func BenchmarkFold(b *testing.B) {
 	}
 	all := Terms{Cluster: "c", Collectors: 1, From: recount.Never, To: math.MaxInt64}
 	job, collected, computed, archived := all, all, all, all
-	job.Jobs = []Choice{{"1", EveryRestart}}
+	job.Jobs = []Choice{{JobID: "1", Restart: EveryRestart}}
 	collected.AsCollected, computed.Set, archived.Sketch = true, set, 512
 	one := job
 	one.Metrics = []string{"m00"}

@@ -53,7 +53,7 @@ type reader struct {
 func New(t Terms) *Fold {
 	f := &Fold{
 		Reduced: map[schemas.JobKey]bool{}, Without: map[schemas.JobKey]bool{}, terms: t, readers: map[int32]*reader{},
-		pending: map[int64]map[schemas.JobKey]*gathering{}, whole: t.wants(machineKey),
+		pending: map[int64]map[schemas.JobKey]*gathering{}, whole: t.wants(machineKey, 0),
 	}
 	for p := range t.Collectors {
 		r := &reader{
@@ -71,7 +71,7 @@ func New(t Terms) *Fold {
 var machineKey = schemas.JobKey{JobID: schemas.JobSystem}
 
 func (f *Fold) keeps(h *schemas.NodeHeader) bool {
-	return f.terms.within(h.IntervalStart) && (f.whole || f.terms.wants(h.Job()))
+	return f.terms.within(h.IntervalStart) && (f.whole || f.terms.wants(h.Job(), h.IntervalStart))
 }
 
 // belated hands over the late records of an interval.
@@ -201,7 +201,7 @@ func (f *Fold) take(r *reader, of *recount.Share) {
 		}
 		recount.Settle(s.columns, (*column).sent, (*column).takes)
 	}
-	if s.Parts == 0 || !f.terms.wants(of.Job) {
+	if s.Parts == 0 || !f.terms.wants(of.Job, of.Start) {
 		return
 	}
 	jobs := f.pending[of.Start]

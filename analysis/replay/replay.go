@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/analysis/derive"
 	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/schemas"
@@ -23,7 +24,8 @@ import (
 // Choice names a job: one of its restarts, or all.
 type Choice struct {
 	JobID   string
-	Restart int32 // EveryRestart: all
+	Restart int32  // EveryRestart: all
+	Date    string // of analysis.SplitID: when it began; empty if no other job has had the id
 }
 
 // EveryRestart is the restart of a Choice of all.
@@ -31,10 +33,14 @@ const EveryRestart = -1
 
 var errChoice = errors.New("must be ID or ID/RESTART, for example 4711 or 4711/1")
 
-// ParseChoice reads ID or ID/RESTART.
+// ParseChoice reads ID or ID/RESTART, where ID may be ID@DATE.
 func ParseChoice(text string) (Choice, error) {
-	id, restart, one := strings.Cut(text, "/")
-	c := Choice{id, EveryRestart}
+	name, restart, one := strings.Cut(text, "/")
+	id, date, err := analysis.SplitID(name)
+	c := Choice{id, EveryRestart, date}
+	if err != nil {
+		return c, fmt.Errorf("job %q: %w", text, err)
+	}
 	if one {
 		n, err := strconv.ParseInt(restart, 10, 32)
 		if err != nil || n < 0 {
@@ -51,9 +57,17 @@ func ParseChoice(text string) (Choice, error) {
 // String returns the job as ParseChoice reads it.
 func (c Choice) String() string {
 	if c.Restart == EveryRestart {
+		return c.name()
+	}
+	return fmt.Sprintf("%s/%d", c.name(), c.Restart)
+}
+
+// name returns the job as analysis.SplitID reads it.
+func (c Choice) name() string {
+	if c.Date == "" {
 		return c.JobID
 	}
-	return fmt.Sprintf("%s/%d", c.JobID, c.Restart)
+	return c.JobID + "@" + c.Date
 }
 
 func (c Choice) is(job schemas.JobKey) bool {
@@ -66,17 +80,26 @@ type Terms struct {
 	Collectors int32 // partitions of counters
 	// From and To bound interval_start: [From, To).
 	From, To int64
-	Jobs     []Choice    // none: all
-	Metrics  []string    // none: all
-	Set      *derive.Set // nil: no metrics are computed
+	Jobs     []Choice // none: all
+	// Lives are of the chosen jobs, if namesakes are to be left out.
+	Lives   map[Choice]analysis.Lives
+	Metrics []string    // none: all
+	Set     *derive.Set // nil: no metrics are computed
 	// AsCollected leaves out late records, as collect did.
 	AsCollected bool
 	// Sketch is the most bytes of a certified summary; 0: there are none.
 	Sketch int
 }
 
-func (t *Terms) wants(job schemas.JobKey) bool {
-	return len(t.Jobs) == 0 || slices.ContainsFunc(t.Jobs, func(c Choice) bool { return c.is(job) })
+// wants reports whether a job's interval is folded.
+func (t *Terms) wants(job schemas.JobKey, start int64) bool {
+	return len(t.Jobs) == 0 || slices.ContainsFunc(t.Jobs, func(c Choice) bool { return t.is(c, job, start) })
+}
+
+// is reports whether a job's interval is of a chosen job.
+func (t *Terms) is(c Choice, job schemas.JobKey, start int64) bool {
+	lives, known := t.Lives[c]
+	return c.is(job) && (!known || lives.Has(job.Restart, start))
 }
 
 func (t *Terms) wantsMetric(name string) bool {

@@ -70,6 +70,7 @@ type replayer struct {
 	each    func(*schemas.JobSummary) error
 	streams map[Source]*recount.Stream
 	report  Report
+	terms   *Terms
 	found   map[Choice]bool
 
 	read, all int64     // offsets
@@ -94,7 +95,7 @@ func (r *replayer) run(ctx context.Context) error {
 	}
 	terms := Terms{
 		Cluster: r.cfg.Cluster, Collectors: int32(len(topic.Ranges)), From: topic.From, To: math.MaxInt64,
-		Jobs: r.o.Jobs, Metrics: r.o.Metrics, AsCollected: r.o.AsCollected, Sketch: r.o.Sketch,
+		Jobs: r.o.Jobs, Lives: lives.of, Metrics: r.o.Metrics, AsCollected: r.o.AsCollected, Sketch: r.o.Sketch,
 	}
 	if !until.IsZero() {
 		terms.To = until.UnixMilli()
@@ -116,6 +117,7 @@ func (r *replayer) run(ctx context.Context) error {
 		r.all /= 2
 	}
 	f := New(terms)
+	r.terms = &f.terms
 	if err := r.fold(ctx, f, topic); err != nil {
 		return err
 	}
@@ -183,7 +185,7 @@ func (r *replayer) emit(s *schemas.JobSummary) error {
 	}
 	r.report.To = &start
 	for _, c := range r.o.Jobs {
-		if c.is(schemas.JobKey{JobID: s.JobID, Restart: s.Restart}) {
+		if r.terms.is(c, schemas.JobKey{JobID: s.JobID, Restart: s.Restart}, start) {
 			r.found[c] = true
 		}
 	}
@@ -222,7 +224,7 @@ func (r *replayer) finish(f *Fold) {
 	var reduced []string
 	for job := range f.Reduced {
 		if job != machineKey {
-			reduced = append(reduced, Choice{job.JobID, job.Restart}.String())
+			reduced = append(reduced, Choice{JobID: job.JobID, Restart: job.Restart}.String())
 		}
 	}
 	if f.Reduced[machineKey] {

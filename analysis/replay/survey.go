@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/analysis/derive"
 	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/config"
@@ -15,50 +17,51 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// lives is when the chosen jobs ran, by topic jobs. A time is zero if it is not known of all of them.
+// lives is when the chosen jobs ran, by topic jobs and the archive. A time is zero if it is not known of all of them.
 type lives struct {
 	begin, end time.Time
 	starts     map[Choice]time.Time
+	of         map[Choice]analysis.Lives
 }
 
-// lives reads topic jobs, unless no job is chosen or a pseudo-job is, which has no life.
+// lives reads which jobs had the chosen ids. A pseudo-job has no life.
 func (r *replayer) lives(ctx context.Context) (l lives, err error) {
-	l.starts = map[Choice]time.Time{}
+	l = lives{starts: map[Choice]time.Time{}, of: map[Choice]analysis.Lives{}}
 	if len(r.o.Jobs) == 0 {
 		return l, nil
 	}
-	name := r.cfg.Prefix + schemas.TopicJobs
-	bounds, err := kafka.TopicBounds(ctx, r.adm, name)
+	ask := analysis.Ask{Dir: r.cfg.Sink.Dir, Topic: true}
+	if err := analysis.Readable(ask.Dir); err != nil {
+		r.note("%v; jobs that ended long ago are not known", err)
+		ask.Dir = analysis.NoArchive
+	}
+	var ids []string
+	for _, c := range r.o.Jobs {
+		ids = append(ids, c.JobID)
+	}
+	named, err := analysis.Open(ctx, r.cfg, ask, ids...)
 	if err != nil {
 		return l, err
 	}
-	last := map[schemas.JobKey]*schemas.Job{}
-	err = kafka.ReadRanges(ctx, r.cl, name, bounds, func(rec *kgo.Record) error {
-		v, err := schemas.Unmarshal(rec.Value)
-		if j, is := v.(*schemas.Job); is && err == nil {
-			last[j.Identity()] = j
+	defer named.Close()
+	known := map[Choice][]*schemas.Job{}
+	for _, c := range r.o.Jobs {
+		if l.of[c], err = named.Lives(ctx, c.name(), r.o.Since, r.o.Until); err != nil {
+			return l, err
 		}
-		return nil
-	})
-	if err != nil {
-		return l, err
+		known[c] = slices.DeleteFunc(l.of[c].Jobs(), func(j *schemas.Job) bool { return !c.is(j.Identity()) })
 	}
-	l.begin, l.end = bounded(r.o.Jobs, last, l.starts, 2*config.Slack(r.cfg.Interval)+r.cfg.Interval)
+	l.begin, l.end = bounded(known, l.starts, 2*config.Slack(r.cfg.Interval)+r.cfg.Interval)
 	return l, nil
 }
 
 // bounded returns when the first of the chosen jobs began and the last one ended, with a margin. It notes when each
 // began.
-func bounded(chosen []Choice, jobs map[schemas.JobKey]*schemas.Job, starts map[Choice]time.Time, margin time.Duration,
+func bounded(chosen map[Choice][]*schemas.Job, starts map[Choice]time.Time, margin time.Duration,
 ) (begin, end time.Time) {
 	begins, ends := true, true // of all
-	for _, c := range chosen {
-		known := false
-		for key, j := range jobs {
-			if !c.is(key) {
-				continue
-			}
-			known = true
+	for c, jobs := range chosen {
+		for _, j := range jobs {
 			if j.Start == nil {
 				begins = false
 			} else if at := time.UnixMilli(*j.Start); starts[c].IsZero() || at.Before(starts[c]) {
@@ -70,6 +73,7 @@ func bounded(chosen []Choice, jobs map[schemas.JobKey]*schemas.Job, starts map[C
 				end = at
 			}
 		}
+		known := len(jobs) > 0
 		begins, ends = begins && known, ends && known
 		if at := starts[c].Add(-margin); known && (begin.IsZero() || at.Before(begin)) {
 			begin = at
