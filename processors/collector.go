@@ -274,15 +274,13 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob)
 	if job.Parts > 0 {
 		out = newOutput(c.cluster, c.partition, t, job, records, c.Sketch)
 	}
-	for some := range slices.Chunk(cols, gatherAtOnce) {
-		gather(some, records, &c.rooms)
-		for _, col := range some {
-			r := col.reduce(out.sketch, &c.all.room)
-			if !col.reported {
-				c.all.join(col, &r)
-			}
-			out.add(col, &r)
+	c.reduce(cols, records, out.sketch, out.add)
+	if surplus > 0 { // what has no place in the job's record may have one in _system, where more nodes vote
+		for _, col := range cols {
+			delete(found, col.metricID)
 		}
+		maps.DeleteFunc(found, func(id metricID, _ *column) bool { return id.reported })
+		c.reduce(slices.Collect(maps.Values(found)), records, out.sketch, func(*column, *reduction) {})
 	}
 	c.all.joinNodes(records)
 	if job.Parts == 0 {
@@ -294,6 +292,21 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob)
 	fx.Counts.Surplus += surplus
 	c.weigh(job, records)
 	fx.Outputs = append(fx.Outputs, out.record())
+}
+
+// reduce gathers the values of columns, adds them to _system unless the job reported them itself, and calls add with
+// what they came to.
+func (c *Collector) reduce(cols []*column, records []*nodeRecord, sketch int, add func(*column, *reduction)) {
+	for some := range slices.Chunk(cols, gatherAtOnce) {
+		gather(some, records, &c.rooms)
+		for _, col := range some {
+			r := col.reduce(sketch, &c.all.room)
+			if !col.reported {
+				c.all.join(col, &r)
+			}
+			add(col, &r)
+		}
+	}
 }
 
 // abandon gives up an interval that stood between its Ticks, after retention deleted the beginning of a replay. The

@@ -91,7 +91,7 @@ func TestFinderOfADay(t *testing.T) {
 	if ended := len(d.f.ended); ended < 15_000 || len(d.f.jobs) > 0 {
 		t.Fatalf("%d jobs run, and %d ended", len(d.f.jobs), ended)
 	}
-	if each > 250 {
+	if each > 300 {
 		t.Errorf("a job that ended takes %d bytes", each)
 	}
 	t.Logf("a job that ended takes %d bytes", each)

@@ -133,8 +133,26 @@ func TestCatalogueComesFirst(t *testing.T) {
 			t.Errorf("%s has %+v", s.JobID, m)
 		}
 	}
-	if surplus != 1 { // of the job: _system gets those that stay
+	if surplus != 2 { // one of the job, and one of _system
 		t.Errorf("%d metrics are left out", surplus)
+	}
+}
+
+// TestMachineKeepsMetricsThatAJobLoses: in a job of two nodes, whoever holds one displaces the other's metrics by their
+// names. In _system the other nodes have these metrics too, so that they keep their place, and the node keeps its values.
+func TestMachineKeepsMetricsThatAJobLoses(t *testing.T) {
+	flow := metricOf("site_flow", "l/s", schemas.ScopeNode, 3)
+	records := []schemas.Record{
+		batchOf("n1", "small", flow), batchOf("hostile", "small", invented(schemas.MaxMetrics)...),
+		batchOf("n2", "other", flow), batchOf("n3", "other", flow),
+	}
+	tick := tickOf(simEpochMs, false, tickJob("small", 1, "n1", "hostile"), tickJob("other", 1, "n2", "n3"))
+	summaries, _ := pipeline(t, [][]schemas.Record{records}, []*schemas.Tick{tick})
+	if m := findMetric(summaries["small"].Metrics, flow.Name); m != nil {
+		t.Errorf("the job has %+v: then this test shows nothing", m)
+	}
+	if m := findMetric(summaries[schemas.JobSystem].Metrics, flow.Name); m == nil || m.Count != 3 || m.Nodes != 3 {
+		t.Errorf("_system has %+v", m)
 	}
 }
 

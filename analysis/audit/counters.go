@@ -93,6 +93,7 @@ func (c *collector) due(of *recount.Share) {
 			c.machine = &share{}
 		}
 		c.machine.join(s)
+		recount.Cut(s.columns, func(c *column) int { return c.sent })
 		recount.Settle(s.columns, (*column).nodes, (*column).takes)
 		if len(s.Records) != 1 || s.Records[0].Summary == nil {
 			s.Records = nil // their values are in the columns

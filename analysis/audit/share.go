@@ -93,7 +93,6 @@ func (s *share) reduce() {
 			}
 		}
 	}
-	recount.Cut(s.columns, func(c *column) int { return c.sent })
 }
 
 // join adds a job's share to the machine's, without what the job reported by itself.

@@ -199,6 +199,7 @@ func (f *Fold) take(r *reader, of *recount.Share) {
 			}
 			r.machine.join(s, &f.terms)
 		}
+		recount.Cut(s.columns, func(c *column) int { return len(c.lists) })
 		recount.Settle(s.columns, (*column).sent, (*column).takes)
 	}
 	if s.Parts == 0 || !f.terms.wants(of.Job, of.Start) {

@@ -56,7 +56,6 @@ func (s *share) reduce(t *Terms) {
 			}
 		}
 	}
-	recount.Cut(s.columns, func(c *column) int { return len(c.lists) })
 	if len(s.Records) != 1 || s.Records[0].Summary == nil {
 		s.Records = nil // their values are in the columns
 	}
