@@ -92,7 +92,8 @@ func newCheck() *cobra.Command {
 
 It asks no broker. It ends with status 2 if anything is wrong. Names of agent.metrics_file that no metric has are wrong;
 metrics in use that it lacks get a note on standard error. So does each file that other users may read or change, though
-weir relies on it: passwords and keys, programs and their directories, lists and files of metrics.
+weir relies on it: the configuration, passwords and keys, programs and their directories, lists, files of metrics, the
+archive.
 
 If sink.dir is there and can be written to, it tries what the archive needs of that file system: hard links, flock(2)
 between two processes of this host, the exchange of two directories, and one file system for .stage and summaries. It
@@ -107,7 +108,7 @@ leaves nothing behind. Without hard links no sink works: that is wrong. The othe
 			if len(cfg.Kafka.Brokers) == 0 {
 				return usageError{kafka.ErrNoBrokers}
 			}
-			open := exposed(cfg)
+			open := exposed(cfg, named{key: "--config", path: conf.found, runs: true})
 			if err := checkFiles(cfg); err != nil {
 				return usageError{err}
 			}

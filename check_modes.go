@@ -31,6 +31,8 @@ func namedPaths(cfg config.Config) []named {
 		{key: "balance.tree_file", path: cfg.Balance.TreeFile},
 		{key: "balance.drop_dir", path: cfg.Balance.DropDir},
 		{key: "agent.metrics_file", path: cfg.Agent.MetricsFile},
+		{key: "agent.report_dir", path: cfg.Agent.ReportDir},
+		{key: "sink.dir", path: cfg.Sink.Dir},
 	}
 	for i, s := range cfg.Agent.Sources {
 		key := fmt.Sprintf("agent.sources[%d]", i)
@@ -50,8 +52,9 @@ func namedPaths(cfg config.Config) []named {
 }
 
 // exposed returns a note with its remedy for each path of the configuration that other users may read or change, though
-// weir relies on it. A path that is not there, or may not be looked at, is for other checks.
-func exposed(cfg config.Config) (notes []string) {
+// weir relies on it. So it does for others, as of the configuration's own file. A path that is not there, or may not be
+// looked at, is for other checks.
+func exposed(cfg config.Config, others ...named) (notes []string) {
 	seen := map[string]bool{}
 	note := func(text string) {
 		if text != "" && !seen[text] {
@@ -59,7 +62,7 @@ func exposed(cfg config.Config) (notes []string) {
 			notes = append(notes, text)
 		}
 	}
-	for _, n := range namedPaths(cfg) {
+	for _, n := range append(others, namedPaths(cfg)...) {
 		if n.path == "" {
 			continue
 		}

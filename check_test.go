@@ -156,14 +156,21 @@ func TestCheckNotesWhatOthersMayChange(t *testing.T) {
 			t.Errorf("%s: no note has all of %q:\n%s", name, c.want, strings.Join(notes, "\n"))
 		}
 	}
-	file := filepath.Join(dir, "weir.yaml")
+	bad.Sink.Dir, bad.Agent.ReportDir = filepath.Dir(squeue), filepath.Dir(squeue)
+	for _, key := range []string{"sink.dir", "agent.report_dir"} {
+		if notes := exposed(bad); !strings.Contains(strings.Join(notes, "\n"), key+" "+filepath.Dir(squeue)) {
+			t.Errorf("%s: no note:\n%s", key, strings.Join(notes, "\n"))
+		}
+	}
+	file := put("open/weir.yaml", 0o666, 0)
 	text := "kafka: {brokers: [\"127.0.0.1:9092\"]}\nagent: {sources: [{name: a, exec: [" + dir + "/bad/rack], " +
 		"metrics: [{name: rack_power, unit: W, scope: node, kind: gauge}]}]}\n"
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	status, _, stderr := weir(t.Context(), "check", "--config", file)
-	if status != exitDone || !strings.Contains(stderr, "weir: note: agent.sources[0].exec") {
+	if status != exitDone || !strings.Contains(stderr, "weir: note: agent.sources[0].exec") ||
+		!strings.Contains(stderr, "weir: note: --config "+file+" (mode 0666)") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }

@@ -163,7 +163,8 @@ const etcFile = "/etc/weir/weir.yaml"
 // configFlags is the flag --config of a command.
 type configFlags struct {
 	file    string
-	reads   bool // it only reads topics: without a configuration it asks the `weir up` of this directory
+	found   string // the file that was read; empty where there is none
+	reads   bool   // it only reads topics: without a configuration it asks the `weir up` of this directory
 	command *cobra.Command
 }
 
@@ -213,6 +214,7 @@ func (f *configFlags) local() (config.Config, error) {
 func (f *configFlags) read() (cfg config.Config, file string, err error) {
 	src := f.source(etcFile)
 	src.Keys = map[string]string{"log-level": "log_level"}
+	f.found = src.File
 	if cfg, err = config.Load(src); err != nil {
 		return cfg, src.File, usageError{err}
 	}

@@ -139,8 +139,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestPartnerIsNotGivenUp: a pair may be measured several times in a row, and for a long transfer a node may be waited
-// for far longer than the transfer takes. Whoever holds up its partner all this time is given up, and the partner is not.
+// TestPartnerIsNotGivenUp: a pair may be measured several times in a row, and a long transfer may be waited for far
+// longer than it takes. Whoever holds up its partner all this time is given up, and the partner is not.
 func TestPartnerIsNotGivenUp(t *testing.T) {
 	for _, c := range []struct{ rounds, took time.Duration }{{12, 61 * time.Second}, {1, 17 * time.Minute}} {
 		p := newPatience(time.Hour)
