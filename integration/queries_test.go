@@ -192,6 +192,10 @@ func askedJobs() (jobs []askedJob) {
 			j.TimeLimit, j.Memory = &limit, &memory
 		}
 		switch i {
+		case 3:
+			j.Start = midnight - 50*askedMs
+		case 7: // another job with the id of 4703
+			j.JobID, j.Start = "4703", midnight+5*askedMs
 		case 8: // far from midnight
 			j.Start = midnight - 300*askedMs
 		case 10: // a life of 4711 before the last one
