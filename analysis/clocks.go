@@ -25,7 +25,7 @@ type Synchrony struct {
 }
 
 // BrokerClock is a broker with a clock that is off. Nearly all nodes are off by the same in the partitions that it
-// leads, and not in the partitions of another.
+// leads, and most are right in the partitions of another.
 type BrokerClock struct {
 	Broker   int32 `json:"broker"`
 	OffsetMs int64 `json:"offset_ms"` // ahead of the nodes' clocks; negative: behind
@@ -77,15 +77,15 @@ func (c clockSigns) brokers() []BrokerClock {
 			off[w.broker] = append(off[w.broker], sign.Ms)
 		}
 	}
-	wrong, right := []BrokerClock{}, false
+	wrong, witness := []BrokerClock{}, false
 	for _, b := range slices.Sorted(maps.Keys(all)) {
-		ms, alike, enough := schemas.Alike(off[b], all[b])
+		ms, alike, right := schemas.Alike(off[b], all[b])
 		if alike {
 			wrong = append(wrong, BrokerClock{b, -ms, all[b]})
 		}
-		right = right || enough && !alike
+		witness = witness || right
 	}
-	if !right {
+	if !witness {
 		return []BrokerClock{} // nobody else is a witness: the nodes may be off
 	}
 	return wrong

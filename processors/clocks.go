@@ -77,9 +77,9 @@ func (c *clocks) note(fx Effects) {
 	}
 }
 
-// alike returns by how much the clocks of nearly all nodes are ahead, if nearly all are off by the same. enough reports
-// whether there are nodes enough to tell.
-func (c *clocks) alike() (ms int64, alike, enough bool) {
+// alike returns by how much the clocks of nearly all nodes are ahead, if nearly all are off by the same. right reports
+// whether most are right.
+func (c *clocks) alike() (ms int64, alike, right bool) {
 	var all []int64
 	for _, w := range c.off {
 		all = append(all, w.ms)
@@ -122,26 +122,26 @@ type wrongClocks struct {
 
 // seenClocks is what a partition knows of clocks.
 type seenClocks struct {
-	leader        int32
-	alike, enough bool
-	off           bool // the leader's clock
-	at            time.Time
-	waits         time.Time // since when there are nodes to name; zero: there are none
+	leader int32
+	right  bool // most nodes find the leader's clock right
+	off    bool // the leader's clock
+	at     time.Time
+	waits  time.Time // since when there are nodes to name; zero: there are none
 }
 
 // leads notes what a partition knows, and reports whether its leader's clock is off, and was before. Nearly all nodes
-// are off by the same there, and not where another broker leads.
+// are off by the same there, and most are right where another broker leads.
 func (w *wrongClocks) leads(partition, leader int32, c *clocks, now time.Time) (ms int64, off, before bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ms, alike, enough := c.alike()
+	ms, alike, right := c.alike()
 	for _, other := range w.seen {
-		if other.leader != leader && other.enough && !other.alike && now.Sub(other.at) < time.Minute {
+		if other.leader != leader && other.right && now.Sub(other.at) < time.Minute {
 			off = alike
 		}
 	}
 	last := w.seen[partition]
-	w.seen[partition] = seenClocks{leader, alike, enough, off, now, last.waits}
+	w.seen[partition] = seenClocks{leader, right, off, now, last.waits}
 	return ms, off, last.off
 }
 

@@ -123,7 +123,10 @@ func TestClockOfABroker(t *testing.T) {
 		}
 		return c
 	}
-	off, right := with(7_200_000), with(0)
+	off, right, odd := with(7_200_000), with(0), with(7_200_000)
+	for range 2 { // its trouble ends, and then it is right
+		odd.note(Effects{Clock: clockSign{schemas.ClockSign{Known: true}, "n0"}})
+	}
 	for name, c := range map[string]struct {
 		other  *clocks
 		leader int32
@@ -134,6 +137,7 @@ func TestClockOfABroker(t *testing.T) {
 		"another broker's is right": {&right, 2, now, true},
 		"it leads the other too":    {&right, 1, now, false},
 		"all are off":               {&off, 2, now, false},
+		"all but one are off":       {&odd, 2, now, false},
 		"the other was given up":    {&right, 2, now.Add(-time.Hour), false},
 		"the other has no nodes":    {&clocks{}, 2, now, false},
 	} {

@@ -69,12 +69,19 @@ func clockOf(h *NodeHeader, offset, bound float64, appendedMs int64) ClockSign {
 // Clocks of nodes that are off are alike within this. The time of sending is only near that of the append.
 const alikeMs = 2000
 
-// Alike returns by how much nearly all clocks of a broker's nodes are ahead, if these are off by the same. Then it may
-// be the broker's. off has the clocks that are off, of so many in all. Of fewer than three it tells nothing.
-func Alike(off []int64, of int) (ms int64, alike, enough bool) {
-	const fewest = 3
-	if enough = of >= fewest; !enough || len(off) == 0 {
-		return 0, false, enough
+// Alike looks at the nodes that tell of a broker's clock: so many in all, off by so much where they are off. alike
+// reports whether nearly all are off by the same, and ms by how much they are ahead. Then it may be the broker's clock.
+// right reports whether most nodes find it right, so that it is a witness against other brokers. One node decides
+// neither: of five or more, one may differ. Fewer than three tell nothing.
+func Alike(off []int64, of int) (ms int64, alike, right bool) {
+	const fewest, tolerant = 3, 5
+	right = of >= fewest && 2*len(off) < of
+	if of < fewest || len(off) == 0 {
+		return 0, false, right
+	}
+	differ := of / 10
+	if of >= tolerant {
+		differ = max(1, differ)
 	}
 	slices.Sort(off)
 	ms = off[len(off)/2]
@@ -84,5 +91,5 @@ func Alike(off []int64, of int) (ms int64, alike, enough bool) {
 			same++
 		}
 	}
-	return ms, 10*same >= 9*of, enough
+	return ms, same >= of-differ, right
 }

@@ -50,3 +50,36 @@ func TestClockOf(t *testing.T) {
 		t.Errorf("a Tick tells of a clock: %+v", got)
 	}
 }
+
+// TestOneNodeDecidesNothingOfABrokersClock: a node that tells something else than all others makes no verdict about a
+// broker, undoes none, and is no witness for another.
+func TestOneNodeDecidesNothingOfABrokersClock(t *testing.T) {
+	for of := 3; of < 40; of++ {
+		shifted := func(n int, odd ...int64) (all []int64) {
+			for i := range n {
+				all = append(all, 7_200_000+int64(i))
+			}
+			return append(all, odd...)
+		}
+		for name, off := range map[string][]int64{
+			"right": shifted(of - 1), "off by something else": shifted(of-1, -50_000),
+		} {
+			ms, alike, right := Alike(off, of)
+			if right || of >= 5 && (!alike || ms < 7_200_000 || ms > 7_200_000+int64(of)) {
+				t.Errorf("one of %d is %s: off by %d, alike %t, right %t", of, name, ms, alike, right)
+			}
+		}
+		if _, alike, right := Alike(shifted(0, -50_000), of); alike || !right {
+			t.Errorf("one of %d is off: alike %t, right %t", of, alike, right)
+		}
+		if _, alike, right := Alike(shifted(of/2), of); alike || right != (of%2 == 1) {
+			t.Errorf("%d of %d are off: alike %t, right %t", of/2, of, alike, right)
+		}
+		if _, alike, right := Alike(shifted(of), of); !alike || right {
+			t.Errorf("%d are off: alike %t, right %t", of, alike, right)
+		}
+	}
+	if _, alike, right := Alike([]int64{9000, 9000}, 2); alike || right {
+		t.Error("two nodes are witnesses")
+	}
+}
