@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -39,8 +40,10 @@ type SlurmSource struct {
 	uid  int        // of this process
 	book *slurmBook // only polls use this and the next two
 
-	polls int64                    // in which jobs were asked for one by one
-	vain  map[schemas.JobKey]int64 // of jobs of unknown allocation: the last of these polls that asked for the job
+	polls int64 // in which jobs were asked for one by one
+	// turns orders the jobs of unknown allocation: the last of these polls that asked for the job. It is negative, and
+	// ascends with the first of them that had the job, where none has asked.
+	turns map[schemas.JobKey]int64
 
 	machineFaults []Fault   // in the machine, as Slurm last described it
 	jsonAgain     time.Time // when JSON may be asked for again
@@ -128,23 +131,29 @@ func (s *SlurmSource) ask(ctx context.Context, now time.Time) error {
 }
 
 // askAllocations asks which CPUs jobs have, one job after the other: any user can put lines about another's job into an
-// answer about several. The jobs not asked for yet are first. After a while the rest wait for the next poll. The first
-// list waits for all, since jobs on the Routes would end without it. After an error it returns what it learnt.
+// answer about several. The jobs not asked for yet are first, as they came. After a while the rest wait for the next
+// poll. The first list waits for all, since jobs on the Routes would end without it. After an error it returns what it
+// learnt.
 func (s *SlurmSource) askAllocations(
 	ctx context.Context, now time.Time, unknown []*slurmRow,
 ) (map[string]*rawAllocation, error) {
-	slices.SortStableFunc(unknown, func(x, y *slurmRow) int {
-		return cmp.Compare(s.vain[x.job.Identity()], s.vain[y.job.Identity()])
-	})
-	allocations, vain := map[string]*rawAllocation{}, map[schemas.JobKey]int64{}
+	allocations, turns := map[string]*rawAllocation{}, map[schemas.JobKey]int64{}
 	for _, r := range unknown {
-		vain[r.job.Identity()] = s.vain[r.job.Identity()]
+		key := r.job.Identity()
+		turn, waits := s.turns[key]
+		if !waits {
+			turn = s.polls - math.MaxInt64
+		}
+		turns[key] = turn
 	}
-	s.vain = vain
+	slices.SortStableFunc(unknown, func(x, y *slurmRow) int {
+		return cmp.Compare(turns[x.job.Identity()], turns[y.job.Identity()])
+	})
+	s.turns = turns
 	s.polls++
 	begun, limit := time.Now(), min(s.cfg.Poll, s.cfg.Timeout/2)
 	for i, r := range unknown {
-		again := vain[r.job.Identity()] != 0
+		again := turns[r.job.Identity()] > 0
 		if i >= askedAgain && (again || !s.good.IsZero() && time.Since(begun) >= limit) {
 			break
 		}
@@ -157,7 +166,7 @@ func (s *SlurmSource) askAllocations(
 		if err != nil { // mostly, that the job has ended meanwhile
 			answer = &rawAllocation{wrong: err.Error()}
 		}
-		allocations[r.job.JobID], vain[r.job.Identity()] = answer, s.polls
+		allocations[r.job.JobID], turns[r.job.Identity()] = answer, s.polls
 	}
 	return allocations, nil
 }

@@ -770,6 +770,27 @@ func TestSlurmSourceAsksAloneInTurn(t *testing.T) {
 	}
 }
 
+// TestSlurmNewJobsWaitInTurn: whoever starts more jobs than can be asked for in each poll keeps no job out that came
+// before them, wherever squeue shows it.
+func TestSlurmNewJobsWaitInTurn(t *testing.T) {
+	f := newFakeSlurm(t)
+	s := f.source()
+	s.cfg.Poll = time.Nanosecond
+	s.poll(t.Context(), dayLater)
+	f.job(9_000, "1", "n2", "1", "patient")
+	for poll := range 4 {
+		for i := range 2 * askedAgain {
+			f.job(1_000+100*poll+i, "0", "n1", "0", "short")
+			_ = os.Remove(filepath.Join(f.dir, fmt.Sprint("squeue.", 900+100*poll+i)))
+		}
+		s.poll(t.Context(), dayLater)
+	}
+	jobs, _ := s.Jobs(dayLater)
+	if !slices.ContainsFunc(jobs, func(j Job) bool { return j.JobID == "9000" }) {
+		t.Errorf("the job still waits, and %d others do not", len(jobs))
+	}
+}
+
 // TestSlurmIsNeverAskedForAllJobs: the answer for all has every pending job, and any user may put a record of another's
 // job into it. At a start all jobs on shared nodes are new, and the list counts as read only after all were asked for.
 func TestSlurmIsNeverAskedForAllJobs(t *testing.T) {
