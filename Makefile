@@ -82,8 +82,9 @@ test-kafka: kafka-program
 	$(KAFKA) run --cut -- $(GO) test -count=1 -timeout 6m -v -run 'TestDeposedLeader$$' ./integration
 	exec $(KAFKA) run --restart-after 15s -- $(GO) test -race -count=1 -timeout 25m ./integration
 
-# Hostile input to a live installation, on the embedded broker: two and a half minutes.
-HOSTILE := $(GO) test -count=1 -timeout 10m -v -run 'TestHostile$$' ./integration -hostile.for=60s
+# Hostile input to a live installation, on the embedded broker, and one job, node or file that tries to spoil the others:
+# four and a half minutes.
+HOSTILE := $(GO) test -count=1 -timeout 15m -v -run 'TestHostile$$|TestTrust$$' ./integration -hostile.for=60s -trust
 hostile:
 	$(HOSTILE)
 

@@ -30,6 +30,13 @@ const atOnce = "6"
 // TestMain runs the tests. With inUnit it restricts this process as systemd does, and becomes the program of its
 // arguments.
 func TestMain(m *testing.M) {
+	if dir, is := os.LookupEnv(inFakeSlurm); is {
+		if err := runFakeSlurm(dir, os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	file, is := os.LookupEnv(inUnit)
 	if !is {
 		os.Exit(runTests(m))
