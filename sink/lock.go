@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,6 +33,8 @@ const (
 	// turnWait is how long a reader waits behind a writer that waits. A program that holds the lock may run this one,
 	// and a reader may hold it for hours. Neither may stop all others.
 	turnWait = 30 * time.Second
+	// turnRest is how long a program does not wait again after it has waited in vain: it reads table by table.
+	turnRest = 5 * time.Minute
 )
 
 var (
@@ -198,9 +201,7 @@ func reading(ctx context.Context, dir string, patience time.Duration, fn func() 
 		return fn()
 	}
 	if !inherited(LockPath(dir)) {
-		if turn, err := share(ctx, turnPath(dir), patience); err == nil {
-			turn.Unlock()
-		}
+		letIn(ctx, turnPath(dir), patience)
 	}
 	lock, err := share(ctx, LockPath(dir), lockWait)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrNoLocks) {
@@ -211,6 +212,23 @@ func reading(ctx context.Context, dir string, patience time.Duration, fn func() 
 	}
 	defer lock.Unlock()
 	return fn()
+}
+
+// vain has, by the path of a turn, when this program last waited there in vain.
+var vain sync.Map
+
+// letIn lets a writer in that holds the turn.
+func letIn(ctx context.Context, turn string, patience time.Duration) {
+	if last, is := vain.Load(turn); is && time.Since(last.(time.Time)) < turnRest {
+		patience = 0
+	}
+	switch lock, err := share(ctx, turn, patience); {
+	case err == nil:
+		lock.Unlock()
+		vain.Delete(turn)
+	case errors.Is(err, ErrLocked) && patience > 0:
+		vain.Store(turn, time.Now())
+	}
 }
 
 // share takes a lock that is there.

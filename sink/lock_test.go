@@ -98,6 +98,39 @@ func held(t *testing.T, path string) bool {
 
 const lockDirVariable = "WEIR_TEST_LOCK_DIR"
 
+// TestReaderPassesAWriterOnce: a command reads several tables, each under the lock. A writer that cannot get in holds
+// it up once, and not at each of them.
+func TestReaderPassesAWriterOnce(t *testing.T) {
+	t.Parallel()
+	const patience = 300 * time.Millisecond
+	read := func(dir string) time.Duration {
+		began := time.Now()
+		if err := reading(t.Context(), dir, patience, func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return time.Since(began)
+	}
+	dir, other := lockable(t), lockable(t)
+	for _, d := range []string{dir, other} {
+		writer, err := TakeLock(t.Context(), turnPath(d), true, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer writer.Unlock()
+	}
+	if took := read(dir); took < patience {
+		t.Errorf("the writer was let in for %v, want %v", took, patience)
+	}
+	for range 3 {
+		if took := read(dir); took >= patience {
+			t.Errorf("it was let in again, for %v", took)
+		}
+	}
+	if took := read(other); took < patience {
+		t.Errorf("the writer of another archive was let in for %v", took)
+	}
+}
+
 // TestReadingUnderFlock runs a reader under `flock -s`, as scripts do that ask several times under one lock. A writer
 // waits for flock(1) to end, so its reader must not wait for the writer.
 func TestReadingUnderFlock(t *testing.T) {
