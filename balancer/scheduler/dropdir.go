@@ -76,16 +76,34 @@ type dropFile struct {
 	scan int // the last scan that found it
 }
 
-// StartDropDir reads the directory once, and returns a source that reads it again at each poll until ctx ends.
+// StartDropDir returns a source that reads the directory at each poll until ctx ends. It waits for the first one, but
+// not for long: intervals are closed by the Routes of before meanwhile.
 func StartDropDir(ctx context.Context, cfg config.Config) *DropDir {
 	d := newDropDir(cfg)
-	poll := func() (pause time.Duration) {
-		d.poll()
-		return cfg.Balance.Slurm.Poll
-	}
-	pause := poll()
-	go repeat(ctx, pause, poll)
+	d.start(ctx, cfg.Balance.Slurm.Poll, config.ReadPatience)
 	return d
+}
+
+// errFirst is returned until the directory was read once.
+var errFirst = errors.New("the first reading goes on")
+
+func (d *DropDir) start(ctx context.Context, pause, patience time.Duration) {
+	d.hung = d.fault(errFirst)
+	first := make(chan struct{})
+	go func() {
+		d.poll()
+		close(first)
+		repeat(ctx, pause, func() time.Duration {
+			d.poll()
+			return pause
+		})
+	}()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case <-first:
+	case <-late.C:
+	}
 }
 
 // poll scans the directory, unless an earlier scan hangs. A scan of many files may take long.

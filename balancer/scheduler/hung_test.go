@@ -147,3 +147,26 @@ func TestLongScanOfDropDir(t *testing.T) {
 		t.Errorf("no answer in %v, since %v", patience, hangs.Sub(begun))
 	}
 }
+
+// TestLongFirstScanOfDropDir holds up no start. Until it ends nobody knows which jobs there are, and that shows.
+func TestLongFirstScanOfDropDir(t *testing.T) {
+	cfg := config.Default()
+	cfg.Balance.DropDir = t.TempDir()
+	start := fmt.Sprintf("nodes=n1\nstart_ms=%d\n", time.Now().UnixMilli())
+	if err := os.WriteFile(filepath.Join(cfg.Balance.DropDir, "4711.0.start"), []byte(start), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, scans := newDropDir(cfg), make(chan struct{})
+	if d.lane.Call(0, func() { <-scans }).IsZero() { // which is the rest of the first scan
+		t.Fatal("no scan is in flight")
+	}
+	d.start(t.Context(), time.Hour, 10*time.Millisecond)
+	if jobs, faults := d.Jobs(time.Now()); len(jobs) > 0 || len(faults) != 1 || !faults[0].Unread {
+		t.Errorf("jobs %v, faults %v", jobs, faults)
+	}
+	close(scans)
+	kafkatest.Eventually(t, "the job is known", func() bool {
+		jobs, faults := d.Jobs(time.Now())
+		return len(jobs) == 1 && len(faults) == 0
+	})
+}

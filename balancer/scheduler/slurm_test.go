@@ -895,7 +895,8 @@ func TestSlurmJobWithTooMuchJSON(t *testing.T) {
 	f.write("scontrol.json", "")
 	f.write("scontrol.json.17", "{")
 	f.write("scontrol.json.18", `{"jobs": [{"job_id": 18, "restart_cnt": 0, "job_resources": {"nodes": {`+
-		`"allocation": [{"name": "n2", "sockets": [{"index": 0, "cores": [{"index": 1, "status": ["ALLOCATED"]}]}]}]}}}]}`)
+		`"allocation": [{"name": "n2", "sockets": [{"index": 0, "cores": [{"index": 1, `+
+		`"status": ["ALLOCATED"]}]}]}]}}}]}`)
 	if err := os.Truncate(filepath.Join(f.dir, "scontrol.json.17"), maxJSONBytes+2); err != nil {
 		t.Fatal(err)
 	}
