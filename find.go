@@ -52,7 +52,7 @@ it lists the jobs whose measurements are most like those of a job.`,
 	}
 	flags := c.Flags()
 	flags.BoolVar(&f.live, "live", false, "run as a service: watch the jobs that run")
-	flags.StringVar(&f.like, "like", "", "list the jobs that are most like this `JOB`")
+	flags.StringVar(&f.like, "like", "", "list the jobs that are most like this `JOB`: ID or ID@DATE")
 	flags.StringVar(&f.since, "since", "90d",
 		"with a rule or --like: jobs that ended since `TIME`: 90d ago, or a date of UTC")
 	flags.StringVar(&f.queue, "queue", "", "with --like: jobs of this `QUEUE` alone")

@@ -109,8 +109,12 @@ func printFound(w io.Writer, rule string, found []foundJob, judged int) error {
 
 // findLike lists the jobs that are most like another one.
 func findLike(ctx context.Context, cfg config.Config, f *findFlags, w io.Writer) error {
-	if !naming.Valid(f.like) {
-		return usageError{fmt.Errorf("--like %q must match [A-Za-z0-9._:-]{1,64}", f.like)}
+	id, _, err := analysis.SplitID(f.like)
+	if err == nil && !naming.Valid(id) {
+		err = fmt.Errorf("%q must match [A-Za-z0-9._:-]{1,64}", id)
+	}
+	if err != nil {
+		return usageError{fmt.Errorf("--like: %w", err)}
 	}
 	since, err := timeFlag("since", f.since, time.Now())
 	if err != nil {

@@ -161,6 +161,16 @@ func TestFindLike(t *testing.T) {
 	if n != 9 {
 		t.Errorf("%d jobs", n)
 	}
+	status, dated, stderr := weir(t.Context(), "find", "--like", "103@2026-01-05", "--dir", dir, "--since",
+		"2026-01-01", "--json")
+	if status != exitDone || dated != stdout {
+		t.Errorf("with the date of its start: status %d: %s\n%s", status, stderr, dated)
+	}
+	for name, want := range map[string]int{"103@2026-01-06": exitFailed, "103@soon": exitUsage, "1 3": exitUsage} {
+		if status, _, stderr := weir(t.Context(), "find", "--like", name, "--dir", dir); status != want {
+			t.Errorf("%s: status %d: %s", name, status, stderr)
+		}
+	}
 	if _, stdout, _ := weir(t.Context(), "find", "--like", "103", "--dir", dir, "--since", "2026-01-01", "--limit",
 		"2"); strings.Count(stdout, "\n") != 3 {
 		t.Error(stdout)
