@@ -89,6 +89,28 @@ func measured(node, metric string, cpus []int32, start int64) (scope string, val
 	return scope, values
 }
 
+// reducedOf is what a node makes of a metric that it reduces itself.
+func reducedOf(node string, of *schemas.CounterBatchMetric) schemas.NodeSummaryMetric {
+	d, c := quantile.Certify(slices.Clone(of.Values), quantile.Large)
+	m := schemas.NodeSummaryMetric{JobSummaryMetric: schemas.JobSummaryMetric{
+		Name: of.Name, Unit: of.Unit, Scope: of.Scope, Count: d.Count, Invalid: d.Invalid,
+	}}
+	if d.Count == 0 {
+		return m
+	}
+	stddev, deciles := d.Stddev(), d.Deciles[:]
+	m.Nodes, m.Mean, m.Stddev, m.NodeStddev, m.RankError = 1, &d.Mean, &stddev, new(0.0), new(0.0)
+	m.LowNode, m.HighNode, m.Deciles = &node, &node, &deciles
+	m.Certified = schemas.Certified{Eps: c.Eps, OrderStatistics: c.Order}
+	for _, k := range c.Knots {
+		m.Certified.Knots = append(m.Certified.Knots, schemas.Knot(k))
+	}
+	for _, a := range c.Atoms {
+		m.Certified.Atoms = append(m.Certified.Atoms, schemas.Atom(a))
+	}
+	return m
+}
+
 // send is what a node measured for a job: its values, or what they come to.
 func (l *foldLog) send(partition int32, node, job string, start int64, cpus []int32, local bool) {
 	head := schemas.NodeHeader{
@@ -103,23 +125,7 @@ func (l *foldLog) send(partition int32, node, job string, start int64, cpus []in
 	}) {
 		scope, values := measured(node, metric, cpus, start)
 		b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{Name: metric, Unit: "1", Scope: scope, Values: values})
-		d, c := quantile.Certify(slices.Clone(values), quantile.Large)
-		m := schemas.NodeSummaryMetric{JobSummaryMetric: schemas.JobSummaryMetric{
-			Name: metric, Unit: "1", Scope: scope, Count: d.Count, Invalid: d.Invalid,
-		}}
-		if d.Count > 0 {
-			stddev, deciles := d.Stddev(), d.Deciles[:]
-			m.Nodes, m.Mean, m.Stddev, m.NodeStddev, m.RankError = 1, &d.Mean, &stddev, new(0.0), new(0.0)
-			m.LowNode, m.HighNode, m.Deciles = &node, &node, &deciles
-			m.Certified = schemas.Certified{Eps: c.Eps, OrderStatistics: c.Order}
-			for _, k := range c.Knots {
-				m.Certified.Knots = append(m.Certified.Knots, schemas.Knot(k))
-			}
-			for _, a := range c.Atoms {
-				m.Certified.Atoms = append(m.Certified.Atoms, schemas.Atom(a))
-			}
-		}
-		s.Metrics = append(s.Metrics, m)
+		s.Metrics = append(s.Metrics, reducedOf(node, &b.Metrics[len(b.Metrics)-1]))
 	}
 	if local {
 		l.put(partition, start, s)

@@ -78,7 +78,7 @@ func (l *placesLog) of(job string, start int64) map[string]*truth {
 
 // forge sends a record of the hostile node: whatever a valid record may have.
 func (l *placesLog) forge(partition int32, job string, start int64) {
-	cpus := make([]int32, 1+l.r.IntN(4))
+	cpus := make([]int32, []int{1, 2, 3, 4, 700}[l.r.IntN(5)])
 	for i := range cpus {
 		cpus[i] = int32(i)
 	}
@@ -91,7 +91,7 @@ func (l *placesLog) forge(partition int32, job string, start int64) {
 		}[scope]
 		values := make([]float64, max(1, n))
 		for i := range values {
-			values[i] = []float64{1e9, -1e9, math.NaN(), math.Inf(1), 0}[l.r.IntN(5)]
+			values[i] = []float64{1e9, -1e9, math.NaN(), math.Inf(1), 0, l.r.NormFloat64()}[l.r.IntN(6)]
 		}
 		b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{Name: name, Unit: unit, Scope: scope, Values: values})
 	}
@@ -122,7 +122,20 @@ func (l *placesLog) forge(partition int32, job string, start int64) {
 	}
 	slices.Sort(b.Reported)
 	slices.SortFunc(b.Metrics, func(a, b schemas.CounterBatchMetric) int { return cmp.Compare(a.Name, b.Name) })
-	l.put(partition, start, b)
+	if l.r.IntN(3) > 0 {
+		l.put(partition, start, b)
+		return
+	}
+	local := &schemas.NodeSummary{NodeHeader: b.NodeHeader, Reported: b.Reported}
+	for i := range b.Metrics {
+		m := reducedOf(l.hostile, &b.Metrics[i])
+		if m.Count > 0 && l.r.IntN(3) == 0 { // what no record shows to be a lie
+			mean := (*m.Deciles)[l.r.IntN(11)]
+			m.Mean, m.Stddev = &mean, new([]float64{0, 1e9, 1e200}[l.r.IntN(3)])
+		}
+		local.Metrics = append(local.Metrics, m)
+	}
+	l.put(partition, start, local)
 }
 
 // interval writes one interval. Jobs have three honest nodes or more in each of their partitions, and the hostile node

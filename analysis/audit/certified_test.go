@@ -190,7 +190,7 @@ func TestSummariesThatCameLate(t *testing.T) {
 	want := map[string]*expectation{}
 	cpu := recount.Metric{Name: "cpu", Unit: "1", Scope: schemas.ScopeCore}
 	for _, job := range []string{"1", "2"} {
-		c := &column{values: []float64{1, 2}, means: []nodeMean{{"n", 1.5}}}
+		c := &column{values: []float64{1, 2}, means: []nodeMean{{"n", 1.5, 2}}}
 		of := &recount.Share{Parts: 1, Nodes: map[string]bool{"n": true}}
 		s := &share{Share: of, columns: map[recount.Metric]*column{cpu: c}}
 		want[job] = expectWhole(jobInterval{schemas.JobKey{JobID: job}, 1000}, 1000, s)

@@ -167,10 +167,10 @@ func (m *metric) compareMoments(s *schemas.JobSummaryMetric) error {
 	for _, c := range []struct {
 		name string
 		got  *float64 // nil from an older writer
-		want float64
+		want nodeMean
 	}{{"low_node_mean", s.LowNodeMean, m.lowest}, {"high_node_mean", s.HighNodeMean, m.highest}} {
-		if c.got != nil && !near(*c.got, c.want, m.nodeMeans.scale) {
-			return fmt.Errorf("%s %v: recomputed %v", c.name, *c.got, c.want)
+		if c.got != nil && !near(*c.got, c.want.mean, c.want.scale) {
+			return fmt.Errorf("%s %v: recomputed %v", c.name, *c.got, c.want.mean)
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ type metric struct {
 	nodes              int32
 	values, nodeMeans  moments
 	lowNodes, topNodes []string // nodes whose means are the lowest and the highest, but for rounding
-	lowest, highest    float64  // these means
+	lowest, highest    nodeMean // the first of them, with the greatest scale of them
 	low, high          [11]float64
 	truth              truth // until the summary was compared
 }
@@ -101,7 +101,7 @@ func reduceAll(shares []*share, nodes int32) map[string]*metric {
 			of := candidates[m]
 			if of.columns = append(of.columns, c); len(c.means) > 0 {
 				low, high := extremesOf(c.means)
-				of.votes.Add(c.nodes(), shared, low, high)
+				of.votes.Add(c.nodes(), shared, low.node, high.node)
 			}
 		}
 	}
@@ -124,14 +124,14 @@ func reduceAll(shares []*share, nodes int32) map[string]*metric {
 }
 
 // extremesOf returns the nodes with the lowest and the highest mean, the least where several tie.
-func extremesOf(means []nodeMean) (low, high string) {
-	least := slices.MinFunc(means, func(a, b nodeMean) int {
+func extremesOf(means []nodeMean) (low, high nodeMean) {
+	low = slices.MinFunc(means, func(a, b nodeMean) int {
 		return cmp.Or(cmp.Compare(a.mean, b.mean), cmp.Compare(a.node, b.node))
 	})
-	most := slices.MinFunc(means, func(a, b nodeMean) int {
+	high = slices.MinFunc(means, func(a, b nodeMean) int {
 		return cmp.Or(cmp.Compare(b.mean, a.mean), cmp.Compare(a.node, b.node))
 	})
-	return least.node, most.node
+	return low, high
 }
 
 // reduce computes a metric from its columns.
@@ -198,13 +198,15 @@ func (m *metric) extremes(means []nodeMean) {
 		values[i] = means[i].mean
 	}
 	m.nodeMeans = momentsOf(values)
-	m.lowest, m.highest = slices.Min(values), slices.Max(values)
-	for _, n := range means {
-		if near(n.mean, m.lowest, m.nodeMeans.scale) {
-			m.lowNodes = append(m.lowNodes, n.node)
+	low, high := extremesOf(means)
+	m.lowest, m.highest = low, high
+	for _, n := range means { // a mean is as exact as its values are, which may cancel each other
+		m.nodeMeans.scale = max(m.nodeMeans.scale, n.scale)
+		if near(n.mean, low.mean, max(n.scale, low.scale)) {
+			m.lowNodes, m.lowest.scale = append(m.lowNodes, n.node), max(m.lowest.scale, n.scale)
 		}
-		if near(n.mean, m.highest, m.nodeMeans.scale) {
-			m.topNodes = append(m.topNodes, n.node)
+		if near(n.mean, high.mean, max(n.scale, high.scale)) {
+			m.topNodes, m.highest.scale = append(m.topNodes, n.node), max(m.highest.scale, n.scale)
 		}
 	}
 }

@@ -37,9 +37,10 @@ type column struct {
 	reduced []*schemas.NodeSummaryMetric // of the machine: values that only a node knows
 }
 
+// nodeMean is a node with the mean of its values, and the greatest magnitude among these.
 type nodeMean struct {
-	node string
-	mean float64
+	node        string
+	mean, scale float64
 }
 
 func (c *column) count() int64 {
@@ -89,7 +90,8 @@ func (s *share) reduce() {
 				c.values = append(c.values, v+0) // -0 + 0 is 0
 			}
 			if of := c.values[before:]; len(of) > 0 {
-				c.means = append(c.means, nodeMean{r.Node, momentsOf(of).mean})
+				of := momentsOf(of)
+				c.means = append(c.means, nodeMean{r.Node, of.mean, of.scale})
 			}
 		}
 	}
@@ -125,7 +127,7 @@ func (s *share) join(job *share) {
 			c.invalid += m.Invalid
 			if m.Count > 0 {
 				c.reduced = append(c.reduced, m)
-				c.means = append(c.means, nodeMean{r.Node, *m.Mean})
+				c.means = append(c.means, nodeMean{r.Node, *m.Mean, math.Abs(*m.Mean)})
 				c.with[r.Node] = true
 			}
 		}
