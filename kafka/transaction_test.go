@@ -3,6 +3,8 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -222,5 +224,60 @@ func TestOwnerThatReadTooLittle(t *testing.T) {
 		if err := next.Commit(t.Context(), []*kgo.Record{said(0, value)}); err != nil {
 			t.Errorf("Commit behind the end: %v", err)
 		}
+	}
+}
+
+// TestHonestOwnersContinue: owners die between transactions and within them, retention deletes what is old, and leaders
+// move. The end that the next owner finds is the true one each time.
+func TestHonestOwnersContinue(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(kafkatest.Cases(6, 2)) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { honestOwnersContinue(t, rand.New(rand.NewPCG(seed, 1))) })
+	}
+}
+
+func honestOwnersContinue(t *testing.T, r *rand.Rand) {
+	t.Helper()
+	cluster := kafkatest.Broker(t, kfake.NumBrokers(3), kfake.SeedTopics(2, "t"))
+	c := configOf(cluster)
+	for life := range 25 {
+		p := owner(t, c)
+		for partition := range int32(2) {
+			start, end, err := Bounds(t.Context(), p.Admin(), "t", partition)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Continue("t", partition, end)
+			if r.IntN(4) == 0 && end > start {
+				var of kadm.Offsets
+				of.AddOffset("t", partition, start+r.Int64N(end-start+1), -1)
+				if _, err := p.Admin().DeleteRecords(t.Context(), of); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r.IntN(4) == 0 {
+				if err := cluster.MoveTopicPartition("t", partition, r.Int32N(3)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for range r.IntN(4) {
+			var records []*kgo.Record
+			for range 1 + r.IntN(5) {
+				records = append(records, said(r.Int32N(2), fmt.Sprint(life)))
+			}
+			if err := p.Commit(t.Context(), records); err != nil {
+				t.Fatalf("life %d: %v", life, err)
+			}
+		}
+		if r.IntN(2) == 0 { // it dies within a transaction
+			if err := p.cl.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.cl.ProduceSync(t.Context(), said(r.Int32N(2), "lost")).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.Close()
 	}
 }
