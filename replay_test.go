@@ -183,6 +183,28 @@ func TestReplayOfANamesake(t *testing.T) {
 	}
 }
 
+// TestReplayBesideADamagedArchive: a replay reads the log. A file of the archive that cannot be read stops none.
+func TestReplayBesideADamagedArchive(t *testing.T) {
+	file, _ := replayedLog(t)
+	cfg, err := config.Load(config.Source{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := jobs.Path(cfg.Sink.Dir, "2026-01-05")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("no Parquet"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var o, e bytes.Buffer
+	args := []string{"replay", "--job", "4711", "--json", "--metric", "cycles", "--config", file}
+	status := run(t.Context(), args, &o, &e)
+	if n := strings.Count(o.String(), "\n"); status != exitDone || n != 10 || !strings.Contains(e.String(), path) {
+		t.Errorf("status %d, %d intervals: %s", status, n, &e)
+	}
+}
+
 // TestReplayPage runs the commands of docs/replay.md, and compares what they show with the page.
 func TestReplayPage(t *testing.T) {
 	page, err := os.ReadFile("docs/replay.md")

@@ -24,17 +24,26 @@ type lives struct {
 	of         map[Choice]analysis.Lives
 }
 
-// lives reads which jobs had the chosen ids. A pseudo-job has no life.
+// lives reads which jobs had the chosen ids. A pseudo-job has no life. The log is replayed without the archive too.
 func (r *replayer) lives(ctx context.Context) (l lives, err error) {
-	l = lives{starts: map[Choice]time.Time{}, of: map[Choice]analysis.Lives{}}
 	if len(r.o.Jobs) == 0 {
 		return l, nil
 	}
-	ask := analysis.Ask{Dir: r.cfg.Sink.Dir, Topic: true}
-	if err := analysis.Readable(ask.Dir); err != nil {
-		r.note("%v; jobs that ended long ago are not known", err)
-		ask.Dir = analysis.NoArchive
+	dir := r.cfg.Sink.Dir
+	if err = analysis.Readable(dir); err == nil {
+		l, err = r.livesIn(ctx, dir)
 	}
+	if err == nil || ctx.Err() != nil || errors.Is(err, analysis.ErrAmbiguous) || errors.Is(err, analysis.ErrNoJob) {
+		return l, err
+	}
+	r.note("%v; jobs that topic jobs has forgotten are not known", err)
+	return r.livesIn(ctx, analysis.NoArchive)
+}
+
+// livesIn reads topic jobs and an archive.
+func (r *replayer) livesIn(ctx context.Context, dir string) (l lives, err error) {
+	l = lives{starts: map[Choice]time.Time{}, of: map[Choice]analysis.Lives{}}
+	ask := analysis.Ask{Dir: dir, Topic: true}
 	var ids []string
 	for _, c := range r.o.Jobs {
 		ids = append(ids, c.JobID)
