@@ -38,14 +38,14 @@ up: build
 
 # The race detector makes pure code eight times slower and finds nothing in it: the first command runs few of its random
 # cases. The others run all of them. TestThinnedTestsRunInFull says what they lack.
-FOLDS := TestSimulated|TestAccountsClose|TestHostileInputs|TestLoadsFit|TestFinderSurvives|TestReplayOfMixed
+FOLDS := TestSimulated|TestJobTable|TestHonestOwners|TestAccountsClose|TestHostileInputs|TestLoadsFit|TestFinderSurvives|TestReplayOfMixed
 PLANS := TestRouteOfVery|TestTicksOfMany|TestAdmitRemembers|TestParseJobsRefuses
 FILES := TestFlippedByte|Crashes$$
 AGENT := TestOffsetIsWithin|TestNVMLAllocates
 STUDY := TestStudyInShort
 RATIO := TestAgainstNaive$$
 WIDE  := TestSelectionExample|TestMetricsDriftArchive|TestCompare$$
-RUNS  := . ./processors ./balancer ./balancer/scheduler ./sink ./producers ./producers/source ./integration \
+RUNS  := . ./kafka ./processors ./balancer ./balancer/scheduler ./sink ./producers ./producers/source ./integration \
 	./analysis/selection/study ./topology/study
 ALL   := ./topology/network ./schemas ./quantile ./analysis/rules ./sink/compact ./sink/findings ./sink/jobs ./sink/totals ./integration/month
 test:

@@ -44,7 +44,7 @@ func TestTopicsWithRegistry(t *testing.T) {
 	t.Setenv("WEIR_REGISTRY_URL", registry.URL())
 	expect("create", exitDone, []string{
 		"registry " + registry.URL() + ": subject weir.job-summary-value has ids 1, 2, 3",
-		"subject weir.findings-value has ids 4", "subject weir.jobs-value has ids 5, 6, 7",
+		"subject weir.findings-value has ids 4, 5", "subject weir.jobs-value has ids 6, 7, 8",
 	}, create...)
 	expect("check", exitDone, nil, check...)
 
@@ -52,7 +52,7 @@ func TestTopicsWithRegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	confluent, _ := schemas.ToConfluent(value, 7)
+	confluent, _ := schemas.ToConfluent(value, 8)
 	header := []kgo.RecordHeader{{Key: schemas.FingerprintHeader, Value: schemas.Fingerprint(value)}}
 	cl := kafkatest.Client(t, []string{broker.Addr()})
 	for _, r := range []kgo.Record{{Value: value}, {Value: confluent, Headers: header}, {Value: confluent}} {
@@ -70,13 +70,14 @@ func TestTopicsWithRegistry(t *testing.T) {
 	t.Setenv("WEIR_REGISTRY_URL", "")
 	expect("create without the registry", exitDone, nil, create...)
 	expect("check without the registry", exitDone, []string{"registry.url is empty"}, check...)
-	newest := &kgo.Record{Topic: "weir.schemas", Key: []byte(schemas.OfTopic(schemas.TopicFindings)[0].Key())}
+	findings := schemas.OfTopic(schemas.TopicFindings)
+	newest := &kgo.Record{Topic: "weir.schemas", Key: []byte(findings[len(findings)-1].Key())}
 	if err := cl.ProduceSync(t.Context(), newest).FirstErr(); err != nil { // as before an upgrade with a new schema
 		t.Fatal(err)
 	}
 	expect("create without an id", exitUsage, []string{"weir.v1.Finding", "with registry.url"}, create...)
 	t.Setenv("WEIR_REGISTRY_URL", registry.URL())
-	expect("create that adds an id", exitDone, []string{"subject weir.findings-value has ids 4"}, create...)
+	expect("create that adds an id", exitDone, []string{"subject weir.findings-value has ids 4, 5"}, create...)
 	t.Setenv("WEIR_REGISTRY_URL", "http://127.0.0.1:1")
 	expect("create while the registry is down", exitFailed, []string{"that the registry runs"}, create...)
 	expect("check while the registry is down", exitFailed, []string{"services go on without it"}, check...)
@@ -89,7 +90,7 @@ func TestTopicsWithRegistry(t *testing.T) {
 		"subject weir.jobs-value lacks schema weir.v1.Job", "restore the registry from its backup",
 	}, check...)
 	expect("create with a new registry", exitDone, []string{
-		"had id 3 and has 4 now: restart collect, merge, find and balance", "subject weir.jobs-value has ids 6, 7, 8",
+		"had id 3 and has 4 now: restart collect, merge, find and balance", "subject weir.jobs-value has ids 7, 8, 9",
 	}, create...)
 	expect("check after that", exitDone, nil, check...)
 

@@ -15,7 +15,7 @@ type Metrics struct {
 	position, lag, lastStart, waits               *prometheus.GaugeVec
 	rows, files, bytes, conflicts, failures, lost *prometheus.CounterVec
 	fileSeconds                                   prometheus.Histogram
-	damaged                                       prometheus.Gauge
+	damaged                                       *prometheus.GaugeVec // without labels, so that it is absent before the first look
 }
 
 // NewMetrics registers the metrics of the sink. A registry accepts them only once.
@@ -46,9 +46,9 @@ func newMetrics(registry prometheus.Registerer, prefix string) *Metrics {
 			Name: prefix + "file_seconds", Help: "Time to write a file and make it durable.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}),
-		damaged: add.NewGauge(prometheus.GaugeOpts{
+		damaged: add.NewGaugeVec(prometheus.GaugeOpts{
 			Name: prefix + "damaged_files", Help: "Files of the archive that could not be read at the last look.",
-		}),
+		}, nil),
 		position: add.NewGaugeVec(prometheus.GaugeOpts{
 			Name: prefix + "position", Help: "Archived position: where the next file of the partition starts.",
 		}, byPartition),

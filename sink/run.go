@@ -125,7 +125,7 @@ func (s *sink[R]) open(ctx context.Context) error {
 // reportDamage logs the files that cannot be read, each once.
 func (s *sink[R]) reportDamage() {
 	damaged := s.archive.damaged
-	s.metrics.damaged.Set(float64(len(damaged)))
+	s.metrics.damaged.WithLabelValues().Set(float64(len(damaged)))
 	for _, path := range slices.Sorted(maps.Keys(damaged)) {
 		if !s.reported[path] {
 			s.log.Warn("a file of the archive is damaged: its rows cannot be read, the sink goes on without it",
