@@ -139,7 +139,7 @@ func TestCatalogueComesFirst(t *testing.T) {
 }
 
 // TestMachineKeepsMetricsThatAJobLoses: in a job of two nodes, whoever holds one displaces the other's metrics by their
-// names. In _system the other nodes have these metrics too, so that they keep their place, and the node keeps its values.
+// names. In _system more nodes have these metrics, so that they keep their place, with the values of all.
 func TestMachineKeepsMetricsThatAJobLoses(t *testing.T) {
 	flow := metricOf("site_flow", "l/s", schemas.ScopeNode, 3)
 	records := []schemas.Record{
