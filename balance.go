@@ -71,8 +71,8 @@ func balanceOf(load loadFlags) serve {
 	}
 }
 
-// unlessSilent returns the error of a list of jobs, unless its file system hangs. The intervals are closed without that
-// list, by the Routes of before.
+// unlessSilent returns the error of a list of jobs, unless its file system hangs. Then intervals are closed without
+// that list, by the earlier Routes.
 func unlessSilent(log *slog.Logger, err error) error {
 	if errors.Is(err, config.ErrSilent) {
 		log.Warn("list of jobs does not answer: the balancer goes on without it", "err", err)

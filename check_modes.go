@@ -18,7 +18,7 @@ type named struct {
 	runs      bool // weir runs it
 }
 
-// namedPaths returns what the configuration names, and what Slurm's directory holds of it.
+// namedPaths returns the paths that the configuration names, and the paths of Slurm's commands.
 func namedPaths(cfg config.Config) []named {
 	all := []named{
 		{key: "kafka.sasl.password_file", path: cfg.Kafka.SASL.PasswordFile, secret: true},
@@ -52,8 +52,8 @@ func namedPaths(cfg config.Config) []named {
 }
 
 // exposed returns a note with its remedy for each path of the configuration that other users may read or change, though
-// weir relies on it. So it does for others, as of the configuration's own file. A path that is not there, or may not be
-// looked at, is for other checks.
+// weir relies on it. It also checks the paths in others, such as the configuration file itself. Missing or unreadable
+// paths are left to other checks.
 func exposed(cfg config.Config, others ...named) (notes []string) {
 	seen := map[string]bool{}
 	note := func(text string) {
@@ -87,7 +87,7 @@ func exposed(cfg config.Config, others ...named) (notes []string) {
 	return notes
 }
 
-// exposed returns who else may read or change a path, and the remedy. It is empty where nobody may.
+// exposed returns which other users may read or change a path, and the remedy. It is empty if nobody else may.
 func (n named) exposed(info fs.FileInfo) string {
 	mode := info.Mode().Perm()
 	owner, group := uint32(0), uint32(0)

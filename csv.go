@@ -14,7 +14,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// csvFlags say whether and how a command prints comma-separated values.
+// csvFlags select whether and how a command prints comma-separated values.
 type csvFlags struct{ asCSV, raw bool }
 
 func (f *csvFlags) add(c *cobra.Command) {
@@ -25,9 +25,9 @@ func (f *csvFlags) add(c *cobra.Command) {
 // formula reports whether a spreadsheet may compute a text instead of showing it. The names of jobs are their users'.
 func formula(text string) bool { return text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) }
 
-// printCSV prints rows as RFC 4180 has them, but for its line ends: the names and the numbers are those of the JSON. A
-// list stays JSON, and what is unknown is empty. Unless it is raw, a text that begins like a formula gets a ' before
-// it, as OWASP advises.
+// printCSV prints rows by RFC 4180, but for its line ends. Names and numbers are the same as in the JSON. A list stays
+// JSON, and an unknown value is empty. Unless raw is set, a text that begins like a formula gets a ' before it, as
+// OWASP advises.
 func printCSV[T any](w io.Writer, raw bool, rows []T) error {
 	out := csv.NewWriter(w)
 	var none T

@@ -100,7 +100,7 @@ func TestJobsOfListAndTopicAreJoined(t *testing.T) {
 	}
 }
 
-// TestCSVHasNoFormulas: whoever names a job writes no formula into the table of who opens it. Numbers stay numbers.
+// TestCSVHasNoFormulas: the name of a job cannot put a formula into a spreadsheet. Numbers stay numbers.
 func TestCSVHasNoFormulas(t *testing.T) {
 	type row struct {
 		Name  string   `json:"name"`

@@ -279,7 +279,7 @@ func TestRendezvousListensWhereOthersCome(t *testing.T) {
 	}
 }
 
-// stuck is a Measurer whose rounds end with the context alone.
+// stuck is a Measurer with rounds that only the context ends.
 type stuck struct{}
 
 func (stuck) Names() []string { return []string{"n1", "n2"} }

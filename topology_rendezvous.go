@@ -136,7 +136,8 @@ func (f *rendezvousFlags) secret() ([]byte, error) {
 	return []byte(strings.TrimSpace(string(text))), nil
 }
 
-// meet listens where the others come, and nowhere else. The meeting has neither an address nor a ping yet.
+// meet listens at the address that the others come to, and nowhere else. The meeting has neither an address nor a ping
+// yet.
 func (f *rendezvousFlags) meet(c *cobra.Command, at string, m measure.Meeting) (*measure.Rendezvous, error) {
 	lookup, err := f.lookup()
 	if err != nil {
@@ -168,7 +169,7 @@ func listenable(ctx context.Context, host string) []netip.Addr {
 	return slices.DeleteFunc(addresses, func(a netip.Addr) bool { return a.IsLoopback() && host != "localhost" })
 }
 
-// lookup returns how the addresses of nodes are found.
+// lookup returns the Lookup of the nodes' addresses.
 func (f *rendezvousFlags) lookup() (measure.Lookup, error) {
 	if f.hosts == "" {
 		return measure.Resolve, nil
@@ -185,7 +186,7 @@ func (f *rendezvousFlags) lookup() (measure.Lookup, error) {
 	return lookup, nil
 }
 
-// sayWarnings reports who was refused or given up, if anybody was.
+// sayWarnings reports the nodes that were refused or given up.
 func sayWarnings(to io.Writer, m any) {
 	if w, is := m.(measure.Warned); is {
 		for _, text := range w.Warnings() {

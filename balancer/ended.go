@@ -8,16 +8,16 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// ended has the ended jobs that still have a record on the topic. There may be millions, so each takes a few bytes. The
-// garbage collector need not look at those that are numbers, which are nearly all.
+// ended contains the ended jobs that still have a record on the topic. There may be millions, so each takes a few
+// bytes. Nearly all ids are numbers, and the garbage collector need not scan a map of numbers.
 type ended struct {
 	seed    maphash.Seed
 	numbers map[uint64]endedJob // by number and restart
 	others  map[schemas.JobKey]endedJob
 }
 
-// endedJob says since when a job is known to be over, in Unix seconds. The sum of its record tells whether another one
-// is the same.
+// endedJob is the time since which a job is known to be over, in Unix seconds, and the hash of its record. An equal
+// record need not be written again.
 type endedJob struct {
 	since uint32
 	sum   [2]uint32
@@ -29,7 +29,7 @@ func newEnded() *ended {
 
 const restartBits = 24
 
-// packed returns a key as one number; false if it is none, as for most schedulers but Slurm.
+// packed returns a key as one number. It returns false if the id is not a number, as with most schedulers but Slurm.
 func packed(key schemas.JobKey) (uint64, bool) {
 	n, err := strconv.ParseUint(key.JobID, 10, 64-restartBits)
 	fits := err == nil && strconv.FormatUint(n, 10) == key.JobID && key.Restart >= 0 && key.Restart < 1<<restartBits
@@ -57,7 +57,7 @@ func (e *ended) add(key schemas.JobKey, sinceMs int64, value []byte) {
 	}
 }
 
-// take forgets a job. It reports whether the job's record had this value.
+// take forgets a job. It reports whether the job's record equals this value.
 func (e *ended) take(key schemas.JobKey, value []byte) (same bool) {
 	var j endedJob
 	var was bool
@@ -71,7 +71,7 @@ func (e *ended) take(key schemas.JobKey, value []byte) (same bool) {
 	return was && j.sum == e.sum(value)
 }
 
-// before returns jobs that are known to be over since before a time, so many at most.
+// before returns jobs that were known to be over before a time, up to a number.
 func (e *ended) before(ms int64, most int) (keys []schemas.JobKey) {
 	for n, j := range e.numbers {
 		if int64(j.since)*1000 < ms && len(keys) < most {

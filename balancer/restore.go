@@ -81,18 +81,18 @@ func (b *balancer) restore(ctx context.Context, producer *kafka.Producer) (*memo
 	return m, nil
 }
 
-// maxExpired bounds the records that a plan deletes, as after a long absence. It is forty times what a machine with a
-// million jobs a day needs.
+// maxExpired bounds the records that a plan deletes, for example after a long absence. It is forty times the number
+// that ends between two plans on a machine with a million jobs a day.
 const maxExpired = 1 << 12
 
-// expired returns completed jobs that are known to be over since before a time. Their records are deleted, or the
-// topic of jobs would grow without end. Their summaries have left their topic by then.
+// expired returns completed jobs that were known to be over before a time. Their records are deleted, since topic jobs
+// would grow without end. Their summaries have left their topic by then.
 func (m *memory) expired(before time.Time) []schemas.JobKey {
 	return m.over.before(before.UnixMilli(), maxExpired)
 }
 
-// recall takes back the ended jobs that a list still names, or names again. Those whose record is as it was need no
-// other.
+// recall takes back the ended jobs that a list still names, or names again. If a job's record is unchanged, it is not
+// written again.
 func (m *memory) recall(want map[schemas.JobKey]jobRecord) {
 	for key, r := range want {
 		if m.over.take(key, r.value) {

@@ -50,13 +50,13 @@ type balancer struct {
 	standby standby
 }
 
-// standby remembers since when the brokers answer a balancer that is not active.
+// standby remembers the time since which the brokers answer a balancer that is not active.
 type standby struct {
 	mu    sync.Mutex
 	since time.Time // zero: it is active, or they do not
 }
 
-// begin notes that they answer.
+// begin notes that the brokers answer.
 func (s *standby) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *standby) begin() {
 	}
 }
 
-// end returns since when they answered, once.
+// end returns the time since which the brokers answered, and forgets it.
 func (s *standby) end() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

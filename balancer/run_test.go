@@ -167,8 +167,8 @@ func TestRoutesOutlastAStartBesideASilentScheduler(t *testing.T) {
 	})
 }
 
-// TestTicksGoOnBesideAHungJobFile: the file system of the jobs file stops to answer. Every interval is closed with the
-// jobs of before, and topic jobs and the log have since when.
+// TestTicksGoOnBesideAHungJobFile: the file system of the jobs file stops answering. Every interval is closed with the
+// last known jobs, and topic jobs and the log contain the time since which it hangs.
 func TestTicksGoOnBesideAHungJobFile(t *testing.T) {
 	t.Parallel()
 	_, cfg := broker(t)

@@ -51,7 +51,7 @@ func endedJobs(tb testing.TB, count int, last time.Time, each func(r *kgo.Record
 	}
 }
 
-// heldBytes returns what the heap holds once nothing is left to collect.
+// heldBytes returns the bytes in use on the heap after garbage collection.
 func heldBytes() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -175,7 +175,7 @@ func TestEndedJobsAtAStart(t *testing.T) {
 		slices.Sort(ids)
 		return strings.Join(ids, " ")
 	}
-	// That of a clock that was ahead counts from when it was read.
+	// If a record's timestamp is ahead of the clock, the job counts as over since the record was read.
 	if over := ids(m.expired(now.Add(time.Minute))); over != "017 17 20 named" {
 		t.Errorf("ended: %s", over)
 	}

@@ -23,9 +23,9 @@ type closing struct {
 // times its length, and a fetch should have room for other records. One job alone may have schemas.MaxRecordBytes.
 const tickBytes = 1 << 20
 
-// ticks returns one Tick for each partition, of any length. A job is where the Routes have it, since these decide what
-// agents send. A Tick has the nodes of the job in the partition, and the number of its nodes and partitions in all. It
-// also has the number of the machine's nodes, so that _system says what it lacks.
+// ticks returns one Tick for each partition, of any length. A job belongs to the partitions of its Routes, since Routes
+// decide where agents send. A Tick lists the nodes of the job in the partition, and counts its nodes and partitions in
+// all. It also contains the number of the machine's nodes, so that _system shows how many are missing.
 //
 // A job that ended before the interval did has parts 0. Its nodes stay listed, so that their records count as those of
 // an ended job. If the interval was not planned, a job whose life does not cover it is left out. Entries beyond the

@@ -28,8 +28,8 @@ type Lane struct {
 }
 
 // Call makes a call in the background once the one before has ended, and waits for it. It returns zero after the call
-// has ended. If the call in flight does not move for as long as the patience, it returns since when. That call may be
-// one before.
+// has ended. If the call in flight does not move for as long as the patience, it returns the time of its last move.
+// That call may be an earlier one.
 func (l *Lane) Call(patience time.Duration, call func()) (hangs time.Time) {
 	for {
 		done, ours := l.enter(call)
@@ -46,7 +46,8 @@ func (l *Lane) Move() {
 	l.moved = time.Now()
 }
 
-// await waits for a call that was in flight. It returns since when the call has not moved if that is too long.
+// await waits for a call that was in flight. If the call does not move for too long, it returns the time of its last
+// move.
 func (l *Lane) await(done chan struct{}, patience time.Duration) (hangs time.Time) {
 	for {
 		l.mu.Lock()
@@ -72,7 +73,7 @@ func (l *Lane) stands(done chan struct{}, moved time.Time) bool {
 	return l.done == done && l.moved.Equal(moved)
 }
 
-// enter returns the call in flight. That is ours if there was none before.
+// enter returns the call in flight. It starts ours if no call was in flight.
 func (l *Lane) enter(call func()) (done chan struct{}, ours bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,11 +91,11 @@ func (l *Lane) enter(call func()) (done chan struct{}, ours bool) {
 	return l.done, true
 }
 
-// lanes has the Lane of each path that was read: those of the configuration, and what a command names.
+// lanes contains the Lane of each path that was read, from the configuration or from a command's arguments.
 var lanes sync.Map
 
-// Answer returns what read returns about a path. Of each path one read is in flight at most. The error is ErrSilent
-// after ReadPatience, and at once while an earlier read hangs for longer.
+// Answer returns the results of read for a path. At most one read of each path is in flight. The error is ErrSilent
+// after ReadPatience, or at once if an earlier read has hung for longer.
 func Answer[T any](path string, read func() (T, error)) (answer T, err error) {
 	lane, _ := lanes.LoadOrStore(path, new(Lane))
 	var got T

@@ -19,24 +19,24 @@ import (
 var ErrUnsure = errors.New("the brokers do not agree about the topic, or too few of them answer: " +
 	"one of them may be cut from the others")
 
-// errNoAnswer is returned when a broker answers another question.
+// errNoAnswer is returned if a broker answers another question.
 var errNoAnswer = errors.New("it answers about other partitions")
 
 // answerLimit is how long a broker has to answer a question to all of them.
 const answerLimit = 3 * time.Second
 
-// Standing is a partition in the words of the leader that the brokers agree on.
+// Standing is the state of a partition, as reported by the leader that the brokers agree on.
 type Standing struct {
 	Leader, Epoch int32
 	Start, End    int64 // the first offset, and the end with the records of open transactions
 }
 
-// By names the witness, for a verdict that nobody can take back.
+// By names the leader that reported the state, for a verdict that cannot be undone.
 func (s Standing) By() string {
 	return fmt.Sprintf("by its leader, broker %d in epoch %d", s.Leader, s.Epoch)
 }
 
-// Agreed is a topic as its brokers together have it.
+// Agreed is the state of a topic that its brokers agree on.
 type Agreed struct {
 	ID         string // in hex; empty where the brokers give none
 	Partitions map[int32]Standing
@@ -45,9 +45,9 @@ type Agreed struct {
 // Agree asks all brokers who leads partitions of a topic, then the leaders of the newest epochs for their offsets, then
 // all brokers again. Without partitions, it asks for all.
 //
-// A broker that is cut from its peers goes on as the leader that it was. It gives an old end to the clients that reach
-// it, and only the others know better. A new leader commits nothing before min.insync.replicas know its epoch: two of
-// three. One of these is among any two, so Agree returns ErrUnsure unless more than half of the replicas answer.
+// A broker that is cut from its peers continues to act as leader. It reports an old end to the clients that reach it,
+// and only the other brokers know the new end. A new leader commits nothing before min.insync.replicas know its epoch:
+// two of three. One of these is among any two, so Agree returns ErrUnsure unless more than half of the replicas answer.
 func Agree(ctx context.Context, cl *kgo.Client, topic string, partitions ...int32) (Agreed, error) {
 	before, err := askAll(ctx, cl, topic, partitions)
 	if err != nil {
@@ -77,7 +77,7 @@ func Agree(ctx context.Context, cl *kgo.Client, topic string, partitions ...int3
 // leader leads a partition in an epoch.
 type leader struct{ id, epoch int32 }
 
-// leaders are those of a topic.
+// leaders are the leaders of a topic's partitions.
 type leaders struct {
 	id      string
 	leaders map[int32]leader

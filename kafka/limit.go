@@ -11,7 +11,7 @@ import (
 const (
 	// maxRequestBytes bounds a request to the embedded broker, as socket.request.max.bytes of Kafka does by default.
 	maxRequestBytes = 100 << 20
-	// reserved is what the broker may reserve for a request that has not come yet.
+	// reserved is how many bytes the broker may reserve for a request that has not come yet.
 	reserved = 1 << 20
 )
 

@@ -25,7 +25,7 @@ const (
 	maxAnswer = 4 << 20
 )
 
-// bounded is a transport of which no answer has more than maxAnswer bytes, unpacked.
+// bounded is a transport that limits each answer to maxAnswer bytes, unpacked.
 type bounded struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

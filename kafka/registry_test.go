@@ -265,7 +265,7 @@ func TestRegistryLogin(t *testing.T) {
 	}
 }
 
-// TestEndlessAnswerOfARegistry: what answers at registry.url may be anything. Its answer does not fill the memory.
+// TestEndlessAnswerOfARegistry: any server may answer at registry.url. Its answer does not fill the memory.
 func TestEndlessAnswerOfARegistry(t *testing.T) {
 	t.Parallel()
 	sent := make(chan int64, 1)

@@ -76,7 +76,8 @@ func (p *Producer) Continue(topic string, partition int32, end int64) {
 	p.ends[place{topic, partition}] = end
 }
 
-// follow checks what Continue noted. An offset is not known where the answer to the first try was lost.
+// follow compares the offsets of records with the ends that Continue noted. An offset is unknown if the answer to the
+// first try was lost.
 func (p *Producer) follow(records []*kgo.Record) error {
 	for _, r := range records {
 		at := place{r.Topic, r.Partition}

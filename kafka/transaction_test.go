@@ -227,8 +227,8 @@ func TestOwnerThatReadTooLittle(t *testing.T) {
 	}
 }
 
-// TestHonestOwnersContinue: owners die between transactions and within them, retention deletes what is old, and leaders
-// move. The end that the next owner finds is the true one each time.
+// TestHonestOwnersContinue: owners die between transactions and within them, retention deletes old records, and leaders
+// move. The next owner finds the true end each time.
 func TestHonestOwnersContinue(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(kafkatest.Cases(6, 2)) {

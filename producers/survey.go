@@ -144,8 +144,8 @@ func (s *surveyor) measure(ctx context.Context, m measure.Member) error {
 	}
 	child := exec.CommandContext(ctx, s.program[0], s.program[1:]...)
 	child.WaitDelay = time.Second
-	// One thread spins, another one serves the coordinator. Variables of the agent would bind it to one. Others are
-	// none of its business: it listens to other nodes.
+	// One thread spins, another one serves the coordinator. Variables of the agent would bind it to one. It must not
+	// know the other variables either, since it listens to other nodes.
 	child.Env = []string{"GOMAXPROCS=2", "GOMEMLIMIT=16MiB"}
 	input, err := child.StdinPipe()
 	if err == nil {

@@ -76,8 +76,8 @@ type dropFile struct {
 	scan int // the last scan that found it
 }
 
-// StartDropDir returns a source that reads the directory at each poll until ctx ends. It waits for the first one, but
-// not for long: intervals are closed by the Routes of before meanwhile.
+// StartDropDir returns a source that reads the directory at each poll until ctx ends. It waits for the first poll, but
+// not for long. Meanwhile intervals are closed by the earlier Routes.
 func StartDropDir(ctx context.Context, cfg config.Config) *DropDir {
 	d := newDropDir(cfg)
 	d.start(ctx, cfg.Balance.Slurm.Poll, config.ReadPatience)
@@ -117,7 +117,7 @@ func (d *DropDir) poll() {
 	}
 }
 
-// fault is why the directory cannot be read.
+// fault is the reason why the directory cannot be read.
 func (d *DropDir) fault(err error) []Fault {
 	stays := "; what it said before stays in force"
 	if !d.known {
@@ -236,8 +236,8 @@ func (d *DropDir) readEntry(name string, stat func() (os.FileInfo, error), nowMs
 	}
 }
 
-// meetPast forgets what a file says if its job ended too long ago for any interval. It looks at the job's other file:
-// if an end is no longer past, or was before the start, both are read again.
+// meetPast forgets the contents of a file if its job ended too long ago for any interval. It also checks the job's
+// other file: if an end is no longer past, or was before the start, both are read again.
 func (d *DropDir) meetPast(name string, f *dropFile, nowMs int64) {
 	start, end := startName(&f.job), endName(&f.job)
 	switch ended, past := d.past.endOf(end); {
@@ -255,7 +255,7 @@ func (d *DropDir) meetPast(name string, f *dropFile, nowMs int64) {
 	}
 }
 
-// forget keeps of a file only that it is past.
+// forget drops the contents of a file, and remembers only that it is past.
 func (d *DropDir) forget(name string) {
 	if f := d.files[name]; f != nil {
 		d.past.add(name, f, d.scans)

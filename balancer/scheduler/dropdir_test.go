@@ -603,8 +603,8 @@ func TestDropDirPastJobs(t *testing.T) {
 	look(dropCheck, "1 1000 true, 2 360000000 false")
 }
 
-// TestDropDirForgetsPastJobs: beside Slurm, of a job that ended long ago only that is kept. Whatever changes is read
-// again.
+// TestDropDirForgetsPastJobs: beside Slurm, the contents of a file are dropped if its job ended long ago. A file that
+// changes is read again.
 func TestDropDirForgetsPastJobs(t *testing.T) {
 	const many, day = 5000, 86_400_000
 	d := dropInBesideSlurm(t)
@@ -654,7 +654,8 @@ func TestDropDirForgetsPastJobs(t *testing.T) {
 	}
 }
 
-// BenchmarkDropDirStart reads the files of 100,000 jobs that ended today, beside Slurm, and reports what a job takes.
+// BenchmarkDropDirStart reads the files of 100,000 jobs that ended today, beside Slurm, and reports the memory of a
+// job.
 func BenchmarkDropDirStart(b *testing.B) {
 	const jobs = 100_000
 	cfg := slurmConfig()

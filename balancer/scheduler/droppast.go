@@ -15,7 +15,7 @@ type pastFiles struct {
 	files map[uint64]pastFile // by the hash of the name
 }
 
-// pastFile tells whether a file is still the one that was read.
+// pastFile recognizes a file that has not changed since it was read.
 type pastFile struct {
 	stamp uint64 // hash of what the file system says of it
 	ended uint32 // of an end: the second after it

@@ -42,7 +42,7 @@ var errTooLong = errors.New("longer than 16 MiB")
 // in force. New nodes and changed cpus of a job count from when the file was read, not for the interval that runs by
 // then.
 //
-// The file is read in the background: one on a file system that hangs must not hold up who asks. Meanwhile the last
+// The file is read in the background, so that a file system that hangs does not hold up the caller. Meanwhile the last
 // good file stays in force.
 type FileSource struct {
 	path string
@@ -64,8 +64,8 @@ func NewFileSource(path string) *FileSource { return &FileSource{path: path} }
 // once, when the file system begins to hang.
 const fileWait = 250 * time.Millisecond
 
-// Jobs implements Source. The first call waits for a slow file, since nothing is known yet. A later one returns the
-// jobs of before.
+// Jobs implements Source. The first call waits for a slow file, since nothing is known yet. A later call returns the
+// last known jobs.
 func (f *FileSource) Jobs(now time.Time) ([]Job, []Fault) {
 	hangs := f.lane.Call(f.patience(), func() { f.refresh(now) })
 	f.mu.Lock()
@@ -87,7 +87,7 @@ func (f *FileSource) patience() time.Duration {
 	return fileWait
 }
 
-// fault is why the file as a whole cannot be read.
+// fault is the reason why the file as a whole cannot be read.
 func (f *FileSource) fault(err error) []Fault {
 	stays := "; the last good file stays in force"
 	if !f.good {
@@ -101,7 +101,7 @@ func unchanged(seen, now os.FileInfo) bool {
 	return os.SameFile(now, seen) && now.Size() == seen.Size() && now.ModTime().Equal(seen.ModTime())
 }
 
-// refresh takes the jobs of the file if it is not the one that was read last.
+// refresh reads the jobs of the file if it has changed since the last read.
 func (f *FileSource) refresh(now time.Time) {
 	begun := time.Now()
 	text, info, err := f.read()
@@ -124,8 +124,8 @@ func (f *FileSource) refresh(now time.Time) {
 	}
 }
 
-// read returns the text of the file. The info is nil if the file is the one that was read last: if that was broken, the
-// fault stands.
+// read returns the text of the file. The info is nil if the file has not changed since the last read. If that read
+// found a fault, the fault remains.
 func (f *FileSource) read() (text []byte, info os.FileInfo, err error) {
 	seen := f.seen
 	f.seen = nil

@@ -18,7 +18,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// sharedJob is a job on one core and one GPU of a node. Its texts are what its user may choose.
+// sharedJob is a job on one core and one GPU of a node. Its user chooses its texts.
 type sharedJob struct {
 	id    int
 	node  string
@@ -64,7 +64,7 @@ func (j *sharedJob) field(name string) string {
 	return "(null)"
 }
 
-// show is the job as scontrol of 22.05 shows it.
+// show returns the job in the format of scontrol 22.05.
 func (j *sharedJob) show() string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "JobId=%d JobName=%s\n   UserId=ada(7) GroupId=ada(7) MCS_label=N/A\n", j.id, j.field("JobName"))
@@ -81,7 +81,7 @@ func (j *sharedJob) show() string {
 	return b.String() + "\n"
 }
 
-// json is the job as scontrol of 24.05 and later writes it.
+// json returns the job in the format of scontrol 24.05 and later.
 func (j *sharedJob) json(t *testing.T) string {
 	t.Helper()
 	type object = map[string]any
@@ -113,7 +113,7 @@ func (j *sharedJob) json(t *testing.T) string {
 	return string(text)
 }
 
-// row is the job as squeue is asked for it, with account and name as they are.
+// row returns the job's row of squeue, with account and name unchanged.
 func (j *sharedJob) row() string {
 	stamp := time.Unix(epoch+int64(j.id), 0).UTC().Format("2006-01-02T15:04:05")
 	account, name := j.field("Account"), j.field("JobName")
@@ -129,7 +129,7 @@ func forgerMachine() map[string]slurmNode {
 	return machine
 }
 
-// forgeries are texts that look like Slurm's own, each with what it is after.
+// forgeries are texts that imitate Slurm's output, by the aim of the forger.
 func forgeries() map[string]string {
 	swapped, named, sluids := &strings.Builder{}, &strings.Builder{}, &strings.Builder{}
 	for c := range forgerCores {
@@ -165,8 +165,9 @@ func forgeries() map[string]string {
 	}
 }
 
-// TestForgersHarmThemselvesAlone puts each forgery into each text of a job. It has its own CPUs and GPUs by scontrol's
-// text, or none and a reason, and by its JSON its own. No text of another's job has one of its texts.
+// TestForgersHarmThemselvesAlone puts each forgery into each text of a job. By scontrol's text the job has its own CPUs
+// and GPUs, or none with a reason. By the JSON it always has its own. The answers about other jobs contain none of its
+// texts.
 func TestForgersHarmThemselvesAlone(t *testing.T) {
 	machine := forgerMachine()
 	refused := 0
@@ -199,8 +200,8 @@ func TestForgersHarmThemselvesAlone(t *testing.T) {
 	}
 }
 
-// TestForgersAmongNewJobs polls a Slurm on which all jobs are new, more than are asked for again, and one has a forged
-// name. All others keep exactly their own CPUs, GPUs and cgroups.
+// TestForgersAmongNewJobs polls a Slurm with more new jobs than are asked for again. One of them has a forged name. All
+// others keep exactly their own CPUs, GPUs and cgroups.
 func TestForgersAmongNewJobs(t *testing.T) {
 	for what, text := range forgeries() {
 		t.Run(what, func(t *testing.T) {
@@ -222,7 +223,7 @@ func TestForgersAmongNewJobs(t *testing.T) {
 	}
 }
 
-// undisturbed polls once, and holds the jobs to what they are.
+// undisturbed polls once, and fails the test unless each job has its own node, CPUs and GPUs.
 func (f *fakeSlurm) undisturbed(jobs []sharedJob, mayLose bool) {
 	f.t.Helper()
 	s := f.source()
@@ -287,8 +288,8 @@ func TestForgerWhoseJobEnds(t *testing.T) {
 	}
 }
 
-// TestSlurmRowThatIsThereTwice: whoever knew how a row ends could write rows of others. Then nothing of these jobs
-// changes.
+// TestSlurmRowThatIsThereTwice: a user who knew the end of a row could forge rows of other jobs. If a job has several
+// rows, nothing about it changes.
 func TestSlurmRowThatIsThereTwice(t *testing.T) {
 	s := newStory(t)
 	first := row(1, 0, "RUNNING", 0, -1, 4, "n[1-2]")
@@ -389,7 +390,7 @@ func TestForgersOfNodePrologs(t *testing.T) {
 	}
 }
 
-// FuzzForgedName: whatever a job's name is, its neighbours have their own CPUs, and the job itself has its own or none.
+// FuzzForgedName: with any job name, the job's neighbours have their own CPUs, and the job itself has its own or none.
 func FuzzForgedName(f *testing.F) {
 	for _, text := range forgeries() {
 		f.Add(text)
@@ -415,7 +416,7 @@ func FuzzForgedName(f *testing.F) {
 			if r.fault != "" || r.job.JobID != strconv.Itoa(j.id) || r.hostlist != j.node || r.cpus != 1 {
 				t.Fatalf("the row of job %d is %+v", j.id, r)
 			}
-			// The answer about one job alone, and one that has others of its user.
+			// An answer about one job alone, and an answer with more jobs of its user.
 			for _, text := range []string{j.show(), jobs[0].show(), all.String()} {
 				s := readText(r.job.JobID, text)
 				if s.misfit(r, machine) == "" && (!slices.Equal(s.cpus[j.node], []int32{int32(j.core)}) ||
@@ -430,7 +431,7 @@ func FuzzForgedName(f *testing.F) {
 	})
 }
 
-// FuzzSqueueRows: whatever squeue prints, the rows are no longer than it, and one without its end is an error.
+// FuzzSqueueRows: the rows are never longer than the output of squeue, and a row without its end is an error.
 func FuzzSqueueRows(f *testing.F) {
 	f.Add(row(1, 0, "RUNNING", 0, -1, 1, "n[1-2]") + ";END\n" + row(2, 1, "FAILED", 0, 2, 1, "n1", "a|b;EN") + ";END\n")
 	f.Add("||||||||||||||||;END\n;END\n1|0;END\n")

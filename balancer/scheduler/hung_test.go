@@ -61,8 +61,8 @@ func wantOneRead(t *testing.T, function string) {
 	}
 }
 
-// TestHungJobFile: whoever asks goes on with the last known list, and one read is in flight. Once the file system
-// answers, the file counts again.
+// TestHungJobFile: callers continue with the last known list, and one read is in flight. Once the file system answers,
+// the file counts again.
 func TestHungJobFile(t *testing.T) {
 	dir := t.TempDir()
 	f := NewFileSource(filepath.Join(dir, "jobs.yaml"))
@@ -85,7 +85,7 @@ func TestHungJobFile(t *testing.T) {
 	}
 }
 
-// TestHungJobFileAtTheStart: nobody knows which jobs there are, and so nobody may take their routes away.
+// TestHungJobFileAtTheStart: the jobs are unknown, so their routes must not be removed.
 func TestHungJobFileAtTheStart(t *testing.T) {
 	dir := t.TempDir()
 	kafkatest.Hang(t, dir)
@@ -99,7 +99,7 @@ func TestHungJobFileAtTheStart(t *testing.T) {
 	}
 }
 
-// TestHungDropDir: the last known list stays in force, and a fault says since when.
+// TestHungDropDir: the last known list stays in force, and a fault contains the time since which the directory hangs.
 func TestHungDropDir(t *testing.T) {
 	cfg := config.Default()
 	cfg.Balance.DropDir, cfg.Balance.Slurm.Poll = t.TempDir(), 100*time.Millisecond
@@ -148,7 +148,8 @@ func TestLongScanOfDropDir(t *testing.T) {
 	}
 }
 
-// TestLongFirstScanOfDropDir holds up no start. Until it ends nobody knows which jobs there are, and that shows.
+// TestLongFirstScanOfDropDir: a long first scan holds up no start. Until it ends the jobs are unknown, and a fault
+// reports this.
 func TestLongFirstScanOfDropDir(t *testing.T) {
 	cfg := config.Default()
 	cfg.Balance.DropDir = t.TempDir()

@@ -41,8 +41,8 @@ type SlurmSource struct {
 	book *slurmBook // only polls use this and the next two
 
 	polls int64 // in which jobs were asked for one by one
-	// turns orders the jobs of unknown allocation: the last of these polls that asked for the job. It is negative, and
-	// ascends with the first of them that had the job, where none has asked.
+	// turns orders the jobs of unknown allocation by the last of these polls that asked for the job. It is negative if
+	// none has asked, and ascends with the first poll that listed the job.
 	turns map[schemas.JobKey]int64
 
 	machineFaults []Fault   // in the machine, as Slurm last described it
@@ -130,10 +130,10 @@ func (s *SlurmSource) ask(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// askAllocations asks which CPUs jobs have, one job after the other: any user can put lines about another's job into an
-// answer about several. The jobs not asked for yet are first, as they came. After a while the rest wait for the next
-// poll. The first list waits for all, since jobs on the Routes would end without it. After an error it returns what it
-// learnt.
+// askAllocations asks for the CPUs of one job after the other: in an answer about several jobs, any user can forge
+// lines about another's job. Jobs that were not asked for yet come first, in the order of their arrival. After a while
+// the other jobs wait for the next poll. The first list waits for all jobs, since without it jobs on the Routes would
+// end. After an error it returns the answers that came before.
 func (s *SlurmSource) askAllocations(
 	ctx context.Context, now time.Time, unknown []*slurmRow,
 ) (map[string]*rawAllocation, error) {
@@ -171,8 +171,8 @@ func (s *SlurmSource) askAllocations(
 	return allocations, nil
 }
 
-// askAlone asks for one job. No text of a user can become a part of JSON's structure. In scontrol's own text only those
-// of the job's owner are there.
+// askAlone asks for one job. A user's text cannot change the structure of the JSON. The text of scontrol contains no
+// user's texts but the job owner's.
 func (s *SlurmSource) askAlone(ctx context.Context, now time.Time, r *slurmRow) (*rawAllocation, error) {
 	if !now.Before(s.jsonAgain) {
 		answer, err := s.askJSON(ctx, now, r)
@@ -184,7 +184,8 @@ func (s *SlurmSource) askAlone(ctx context.Context, now time.Time, r *slurmRow) 
 	if err != nil || answer.jobs < 2 {
 		return answer.allocation(), err
 	}
-	// By the number of an array Slurm shows all its tasks, and by the first component's all of a heterogeneous job.
+	// For the number of an array Slurm shows all its tasks. For the first component's number it shows all components of
+	// a heterogeneous job.
 	part := r.job.JobID + "+0"
 	if r.job.ArrayTask != nil {
 		part = fmt.Sprintf("%s_%d", *r.job.ArrayJob, *r.job.ArrayTask)
@@ -193,14 +194,14 @@ func (s *SlurmSource) askAlone(ctx context.Context, now time.Time, r *slurmRow) 
 	return answer.allocation(), err
 }
 
-// askText asks for the text about a job by a name of it.
+// askText asks for the text about a job by one of its names.
 func (s *SlurmSource) askText(ctx context.Context, id, name string) (*scontrolReader, error) {
 	p := newScontrolReader(id)
 	return p, s.lines(ctx, p.line, "scontrol", "--details", "--all", "--local", "show", "job", name)
 }
 
-// askJSON returns errNoJSON if the answer is no JSON, or too long. Some releases write none about a job that is gone;
-// others have no JSON for any job, and say so.
+// askJSON returns errNoJSON if the answer is not JSON, or too long. Some releases print no JSON about a job that is
+// gone. Other releases have no JSON for any job, and report this as an error.
 func (s *SlurmSource) askJSON(ctx context.Context, now time.Time, r *slurmRow) (*rawAllocation, error) {
 	var text []byte
 	err := s.run(ctx, func(from io.Reader) (err error) {

@@ -131,7 +131,7 @@ func TestParseSqueueNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// readText returns what scontrol's text says of a job.
+// readText returns a job's allocation in scontrol's text.
 func readText(id, text string) *rawAllocation {
 	p := newScontrolReader(id)
 	for line := range strings.Lines(text) {
@@ -770,8 +770,8 @@ func TestSlurmSourceAsksAloneInTurn(t *testing.T) {
 	}
 }
 
-// TestSlurmNewJobsWaitInTurn: whoever starts more jobs than can be asked for in each poll keeps no job out that came
-// before them, wherever squeue shows it.
+// TestSlurmNewJobsWaitInTurn: a user may start more jobs than a poll can ask for. They keep out no job that came before
+// them, at any place in the output of squeue.
 func TestSlurmNewJobsWaitInTurn(t *testing.T) {
 	f := newFakeSlurm(t)
 	s := f.source()
@@ -791,8 +791,9 @@ func TestSlurmNewJobsWaitInTurn(t *testing.T) {
 	}
 }
 
-// TestSlurmIsNeverAskedForAllJobs: the answer for all has every pending job, and any user may put a record of another's
-// job into it. At a start all jobs on shared nodes are new, and the list counts as read only after all were asked for.
+// TestSlurmIsNeverAskedForAllJobs: the answer for all lists every pending job, and any user may forge a record of
+// another's job in it. At a start all jobs on shared nodes are new, and the list counts as read only after all were
+// asked for.
 func TestSlurmIsNeverAskedForAllJobs(t *testing.T) {
 	f := newFakeSlurm(t)
 	const many = 5 * askedAgain
@@ -835,7 +836,7 @@ func TestSlurmListGoesOnWhileManyJobsAreAskedFor(t *testing.T) {
 }
 
 // TestSlurmFirstListWaitsForAllJobs: a list without the jobs that were not asked for would end them on the Routes. The
-// next poll goes on where the time ended.
+// next poll continues where the last one ran out of time.
 func TestSlurmFirstListWaitsForAllJobs(t *testing.T) {
 	f := newFakeSlurm(t)
 	const many = 2 * askedAgain
@@ -886,8 +887,8 @@ func TestSlurmPartsOfArraysAndHeterogeneousJobs(t *testing.T) {
 	}
 }
 
-// TestSlurmJobWithTooMuchJSON: JSON has each core of each node, and each task of an array. A job for which that is too
-// much keeps its CPUs, and the next job is asked for by JSON again.
+// TestSlurmJobWithTooMuchJSON: JSON lists each core of each node, and each task of an array. If that is too much, the
+// job keeps its CPUs, and the next job is asked for by JSON again.
 func TestSlurmJobWithTooMuchJSON(t *testing.T) {
 	f := newFakeSlurm(t)
 	f.job(17, "1", "n1", "1", "x")

@@ -197,7 +197,7 @@ func (b *slurmBook) update(nowMs int64, rows []slurmRow) {
 	}
 }
 
-// repeatedKeys returns the jobs that several rows have. Slurm shows a job once.
+// repeatedKeys returns the jobs that several rows list. Slurm shows a job once.
 func repeatedKeys(rows []slurmRow) map[schemas.JobKey]bool {
 	seen, twice := make(map[schemas.JobKey]bool, len(rows)), map[schemas.JobKey]bool{}
 	for i := range rows {
@@ -210,7 +210,7 @@ func repeatedKeys(rows []slurmRow) map[schemas.JobKey]bool {
 	return twice
 }
 
-// repeats leaves a job as it is if several rows have it, since nobody knows which of them is Slurm's.
+// repeats leaves a job as it is if several rows list it, since nobody knows which row is Slurm's.
 func (b *slurmBook) repeats(nowMs int64, r *slurmRow, faulted bool) {
 	if j := b.jobs[r.job.Identity()]; j != nil {
 		j.seenMs = nowMs

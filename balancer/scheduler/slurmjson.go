@@ -12,11 +12,11 @@ import (
 // maxJSONBytes bounds the answer about one job. It has each core of each of the job's nodes.
 const maxJSONBytes = 64 << 20
 
-// errNoJSON is returned where scontrol writes none: before Slurm 23.02, or built without.
+// errNoJSON is returned if scontrol prints no JSON: before Slurm 23.02, or if it was built without JSON.
 var errNoJSON = errors.New("no JSON")
 
-// jsonAnswer is what is read of `scontrol --json show job`. The forms are those of Slurm's data_parser 0.0.39 (23.02)
-// to 0.0.46 (26.11). Texts of users are values of other keys, so that nothing in them is taken for a job's CPUs.
+// jsonAnswer contains the keys that weir reads from `scontrol --json show job`, in the forms of Slurm's data_parser
+// 0.0.39 (23.02) to 0.0.46 (26.11). Texts of users are values of other keys, so they cannot be taken for a job's CPUs.
 type jsonAnswer struct {
 	Jobs []jsonJob `json:"jobs"`
 }
@@ -32,7 +32,7 @@ type jsonJob struct {
 // jsonNumber is a number, or from 23.02 on mostly an object with one.
 type jsonNumber int64
 
-// UnmarshalJSON takes what is no number as -1, so that it is no job and no core.
+// UnmarshalJSON reads any other value as -1, which is no job and no core.
 func (n *jsonNumber) UnmarshalJSON(text []byte) error {
 	object := struct{ Number *int64 }{}
 	number := new(int64(-1))
@@ -58,8 +58,8 @@ func (s *jsonStep) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// jsonResources is the nodes of a job with their cores. Until 23.11 the cores of each socket are keys, and from 24.05
-// on they are lists.
+// jsonResources lists the nodes of a job with their cores. Until 23.11 the cores of each socket are keys, and from
+// 24.05 on they are lists.
 type jsonResources struct {
 	nodes []jsonNode
 }
@@ -141,8 +141,8 @@ func (r *jsonResources) lists(text []byte) error {
 	return nil
 }
 
-// parseJobJSON returns the allocation of a job. It is nil if the answer does not have the job, and errNoJSON if it is
-// no JSON at all. An answer about an array's number has all of its tasks.
+// parseJobJSON returns the allocation of a job. It is nil if the answer does not list the job. The error is errNoJSON
+// if the answer is not JSON at all. An answer about an array's number lists all of its tasks.
 func parseJobJSON(text []byte, r *slurmRow, machine map[string]slurmNode) (*rawAllocation, error) {
 	if !json.Valid(text) {
 		return nil, errNoJSON

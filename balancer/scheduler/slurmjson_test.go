@@ -11,8 +11,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// jsonForms are answers of `scontrol --json --details show job` about a job on two nodes of two sockets, without most
-// of what weir does not read. They have the forms of the releases' own data_parser.
+// jsonForms are answers of `scontrol --json --details show job` about a job on two nodes of two sockets. Most keys that
+// weir ignores are left out. The forms come from the data_parser of each release.
 var jsonForms = map[string]string{
 	"23.02": `{"meta": {"Slurm": {"release": "23.02.6"}}, "jobs": [{"account": "a", "name": "x", "job_id": 17,
 		"gres_detail": ["gpu:8(IDX:0-1)", ""], "job_resources": {"nodes": "n[1-2]", "allocated_cores": 3,

@@ -8,10 +8,10 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// scontrolReader reads the allocation of one job from scontrol's text about this job alone. The job's name is there as
-// it is, before the CPUs, and other texts of its user are behind. So any lines may be there, even those of another job.
-// But a user can only add lines to Slurm's own. So the text counts only if it has one job, and each line that is read
-// here once.
+// scontrolReader reads the allocation of one job from scontrol's text about this job alone. The text contains the job's
+// name unquoted before the CPUs, and other texts of its user after them. So it may contain any lines, even lines about
+// another job. But a user can only add lines to Slurm's own. So the text counts only if it contains one job, and each
+// line that is read here once.
 type scontrolReader struct {
 	id      string
 	jobs    int  // in the text
@@ -42,11 +42,11 @@ func (p *scontrolReader) line(line string) error {
 	return nil
 }
 
-// sluidForm is how Slurm writes a SLUID. No cgroup of an older release has such a name.
+// sluidForm is the form of a SLUID in Slurm's output. No cgroup of an older release has such a name.
 var sluidForm = regexp.MustCompile(`^s[0-9A-Z]{13}$`)
 
-// allocation returns what was read; nil if it was nothing. Of a job that holds nothing any more Slurm may show no CPUs,
-// and a user's text some.
+// allocation returns the allocation that was read, or nil if the text contains no job. If a job holds no CPUs any more,
+// Slurm may show none, and a user's text may contain a forged line.
 func (p *scontrolReader) allocation() *rawAllocation {
 	switch {
 	case p.jobs == 0:

@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Depose cuts a broker from its peers for one topic, as clients see it. The broker goes on as it is now: it knows no
-// new leader, and gives the old offsets of the partitions that it leads. The partitions move to another broker. The
+// Depose cuts a broker from its peers for one topic, as clients see it. The broker's state is frozen: it knows no new
+// leader, and returns the old offsets of the partitions that it leads. The partitions move to another broker. The
 // returned function heals the cut.
 func Depose(t testing.TB, cluster *kfake.Cluster, topic string, broker, successor int32) (heal func()) {
 	t.Helper()

@@ -41,14 +41,14 @@ func declare(metrics []config.SiteMetric) declared {
 	return d
 }
 
-// flaws counts the lines of a text that give no value. It keeps none of the text, which may be a secret that the path
-// should not lead to, and the flaws are logged.
+// flaws counts the lines of a text without a value. It keeps no part of the text: flaws are logged, and the path may
+// lead to a secret by mistake.
 type flaws struct {
 	garbled, undeclared int
 	first               int // the number of the first of these lines, from 1
 }
 
-// String names only what there is, so that the log has a line for each kind of flaw.
+// String lists only the kinds of flaws that occurred, so that the log has a line for each kind.
 func (f flaws) String() string {
 	var all []string
 	if f.garbled > 0 {

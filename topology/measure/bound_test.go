@@ -108,7 +108,7 @@ func TestOneMemberHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// TestPatience: whoever is late in each round is given up, and none of its partners. The limits of most nodes are
+// TestPatience: a member that is late in each round is given up, and none of its partners. The limits of most nodes are
 // usual.
 func TestPatience(t *testing.T) {
 	p := newPatience(time.Hour)
@@ -140,7 +140,7 @@ func TestPatience(t *testing.T) {
 }
 
 // TestPartnerIsNotGivenUp: a pair may be measured several times in a row, and a long transfer may be waited for far
-// longer than it takes. Whoever holds up its partner all this time is given up, and the partner is not.
+// longer than it takes. A member that holds up its partner all this time is given up, and the partner is not.
 func TestPartnerIsNotGivenUp(t *testing.T) {
 	for _, c := range []struct{ rounds, took time.Duration }{{12, 61 * time.Second}, {1, 17 * time.Minute}} {
 		p := newPatience(time.Hour)
@@ -158,7 +158,7 @@ func TestPartnerIsNotGivenUp(t *testing.T) {
 	}
 }
 
-// TestNameIsContested: a name that two addresses claim belongs to neither, and the report has both.
+// TestNameIsContested: a name that two addresses claim belongs to neither, and the report lists both.
 func TestNameIsContested(t *testing.T) {
 	r, _, _ := gather(t, 2)
 	thief, _ := come(t, r, "127.0.0.2", "n1", arrival{"127.0.0.2:9", Limits{}})
@@ -177,8 +177,7 @@ func TestNameIsContested(t *testing.T) {
 	}
 }
 
-// TestNameHasAnAddress: a name with known addresses goes to who comes from one of them, and to nobody else. Pings go to
-// one of them, too.
+// TestNameHasAnAddress: a name with known addresses goes only to a node at one of them. Pings go to one of them, too.
 func TestNameHasAnAddress(t *testing.T) {
 	const hosts = "# a comment\n127.0.0.3 n0 # another\n10.9.9.9 n0-fast n0\n\n127.0.0.4\tn1\n"
 	lookup, err := ReadHosts(strings.NewReader(hosts))
@@ -246,8 +245,8 @@ func TestAddressHasOneName(t *testing.T) {
 	}
 }
 
-// TestRefusedAddressesKeepNobodyOut: a node that has a whole network of addresses, and claims the names of others with
-// them, takes no places. Whoever has a name, or contests one, has no second try.
+// TestRefusedAddressesKeepNobodyOut: a node with a whole network of addresses, which claims the names of others with
+// them, takes no places. An address that has a name, or contests one, has no second try.
 func TestRefusedAddressesKeepNobodyOut(t *testing.T) {
 	lookup := func(_ context.Context, name string) ([]netip.Addr, error) {
 		if name == "nowhere" {
@@ -288,7 +287,8 @@ func TestRefusedAddressesKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestNotesThatAreTooMany are counted: who makes many of them hides no other one.
+// TestNotesThatAreTooMany: notes beyond the limit are counted, and a node that causes many of them hides no note of
+// another.
 func TestNotesThatAreTooMany(t *testing.T) {
 	r := Rendezvous{claims: newClaims()}
 	for i := range maxNotes + 7 {
@@ -390,7 +390,7 @@ func TestLobby(t *testing.T) {
 	}
 }
 
-// addressed is a connection that comes from an address, and forgets what is written.
+// addressed is a connection that comes from an address, and discards writes.
 type addressed struct {
 	net.Conn
 	from   string
@@ -407,8 +407,8 @@ func (a *addressed) SetWriteDeadline(time.Time) error { return nil }
 func (a *addressed) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 1} }
 func (a *addressed) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.ParseIP(a.from), Port: 2} }
 
-// FuzzMember: whatever a member that knows the secret reports, the coordinator goes on. It takes no address that is not
-// the member's, and no value that cannot be.
+// FuzzMember: the coordinator continues after any report of a member that knows the secret. It accepts no address of
+// another node, and no impossible value.
 func FuzzMember(f *testing.F) {
 	f.Add("n1", `{"address":":7118","limits":{"share":0.1}}`, `{"id":1,"least_us":1.5,"tick_us":0.1}`)
 	f.Add("n1", `{"address":"10.0.0.9:7118"}`, `{"id":1,"least_us":1e300,"rate":1e300}`)
@@ -453,7 +453,7 @@ func FuzzMember(f *testing.F) {
 	})
 }
 
-// FuzzHosts: whatever a file has, only addresses and names are taken from it.
+// FuzzHosts: only addresses and names are taken from a file with any contents.
 func FuzzHosts(f *testing.F) {
 	f.Add("10.0.0.1 n1 n1-fast # one\n::1 n2\n")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -470,7 +470,7 @@ func FuzzHosts(f *testing.F) {
 	})
 }
 
-// FuzzCommand: whatever a coordinator writes, a member neither fails nor pings what is no address.
+// FuzzCommand: a member accepts any command of a coordinator without failing, and pings only valid addresses.
 func FuzzCommand(f *testing.F) {
 	f.Add(`{"id":1,"to":"10.0.0.1:1","ping":{"Size":64,"Trips":1,"Batches":1},"session":"s"}`)
 	f.Add(`{"to":"nohost:99999","transfer":{"Bytes":-1}}`)

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// claims decide who may have a node's name. Where addresses of the node are known, its owner has one of them. Other
-// names are nobody's: if two addresses claim one, neither has it.
+// claims decide which address owns a node's name. If addresses of the node are known, its owner has one of them. If a
+// name without a known address is claimed by two addresses, neither gets it.
 type claims struct {
 	pinned map[netip.Addr]string // the name that an address claimed first: it has no other one
 	names  map[string]claim
@@ -23,7 +23,7 @@ type claim struct {
 	refused string       // why nobody may have the name any more; "": it may be had
 }
 
-// unknown reports whether only chance gave a name to its first claimant.
+// unknown reports whether nothing but its being first gave the claimant the name.
 func (c claim) unknown() bool { return !c.owned && !c.here }
 
 func newClaims() claims {
@@ -44,8 +44,8 @@ func (c *claims) pin(name string, from netip.Addr) error {
 	return nil
 }
 
-// release forgets a claim that was refused. So whoever has many addresses does not use up the places of others. Whoever
-// contests a name has no other one.
+// release forgets a claim that was refused. So a node with many addresses does not use up the places of others. An
+// address that contests a name cannot claim another name.
 func (c *claims) release(name string, from netip.Addr) {
 	if first := c.names[name]; first.from != from && first.rival != from {
 		delete(c.pinned, from)
@@ -53,7 +53,7 @@ func (c *claims) release(name string, from netip.Addr) {
 }
 
 // stake claims a name from an address, if nothing speaks against it. Contested is true if nobody may have the name from
-// now on, not even who has it already.
+// now on, not even its present owner.
 func (c *claims) stake(name string, from netip.Addr, here bool, known []netip.Addr) (contested bool, err error) {
 	first, is := c.names[name]
 	if is {

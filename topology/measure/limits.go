@@ -35,8 +35,7 @@ func (l Limits) stricter(o Limits) Limits {
 	return Limits{least(l.PacketsPerSecond, o.PacketsPerSecond), least(l.Share, o.Share)}
 }
 
-// medianLimits returns limits of which each is the median. Limits of less than half of the nodes do not change them
-// much.
+// medianLimits returns the median of each limit. Fewer than half of the nodes cannot change it much.
 func medianLimits(all []Limits) Limits {
 	median := func(of func(l Limits) float64) float64 {
 		values := make([]float64, len(all))

@@ -81,7 +81,7 @@ func (l *link) write(message any) error {
 	return err
 }
 
-// tell sends a message to a node that may have stopped reading.
+// tell sends a message with a deadline, since the node may have stopped reading.
 func (l *link) tell(message any, longest time.Duration) error {
 	_ = l.conn.SetWriteDeadline(time.Now().Add(longest))
 	return l.write(message)

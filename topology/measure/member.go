@@ -126,7 +126,8 @@ func (m Member) listen(key []byte) (*Peer, *sink, error) {
 	}
 }
 
-// announced returns the address of a peer as a member tells it: without a host if it listens at all of them.
+// announced returns the address of a peer as a member announces it: without a host if the peer listens at all
+// addresses.
 func (p *Peer) announced() string {
 	a := p.Address()
 	if a.Addr().IsUnspecified() {
@@ -135,8 +136,8 @@ func (p *Peer) announced() string {
 	return a.String()
 }
 
-// sessionKey returns the key of a member, which signs all that others send to it. Who knows the secret, but not the
-// member's session, is a stranger to it.
+// sessionKey returns the key of a member, which signs all messages to it. A node that knows the secret, but not the
+// member's session, is a stranger.
 func sessionKey(secret []byte, session string) []byte { return derive(secret, "session", session) }
 
 // do does one command, with the key of the other node.

@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	// A member may hold up the others for this part of the longest measurement in all, and for leastHeld anyway.
+	// A member may hold up the others for 1/heldPart of the longest measurement in all, and at least for leastHeld.
 	heldPart  = 10
 	leastHeld = time.Minute
 
-	// onePart is the part of that which a member may use up in one round. It holds up a partner in each round, who is
-	// not to be given up for it.
+	// In one round, a member may use up 1/onePart of that time. It holds up a partner in each round, and the partner
+	// must not be given up for it.
 	onePart = 8
 
-	// onePair is the part that one pair may use up in all: it may be measured often, or with long transfers.
+	// One pair may use up 1/onePair of that time in all: it may be measured often, or with long transfers.
 	onePair = 2
 
-	// usualPairs is of how many pairs the usual time is known at least.
+	// usualPairs is how many of the latest pairs are kept at least. Their median is the usual time.
 	usualPairs = 256
 )
 
-// patience bounds how long members are waited for. A member is late by the time that it takes more than half of the
-// pairs do. Whoever is late for too long in all is given up. So one member cannot stop the measurement, whatever limits
-// it claims to have.
+// patience bounds the wait for members. A member is late by the time that its pair takes beyond the median of the
+// latest pairs. A member that is late for too long in all is given up. So one member cannot stop the measurement by
+// claiming long limits.
 type patience struct {
 	most time.Duration // that others wait for one member in all
 	held map[string]time.Duration
@@ -46,12 +46,12 @@ func newPatience(longest time.Duration) patience {
 	}
 }
 
-// wait returns how long a pair is waited for. Its own limits may want more time than is usual, within bounds.
+// wait returns the longest wait for a pair. The pair's own limits may exceed the usual time, within bounds.
 func (p *patience) wait(own, usual time.Duration) time.Duration {
 	return min(own, usual+p.most/onePart)
 }
 
-// blame counts a round, and returns who has been late for too long now.
+// blame counts a round, and returns the members that have now been late for too long.
 func (p *patience) blame(round []pairTime) (late []string) {
 	for _, pair := range round {
 		p.took = append(p.took, pair.took)

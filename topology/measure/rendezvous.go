@@ -32,10 +32,10 @@ const (
 	// leastSecret is the least length of a secret in bytes.
 	leastSecret = 16
 
-	// lookupWait bounds how long the address of a node's name is asked for.
+	// lookupWait bounds the lookup of the address of a node's name.
 	lookupWait = 5 * time.Second
 
-	// maxNotes bounds the notes of a rendezvous. A note is some refusal.
+	// maxNotes bounds the notes of a rendezvous. A note reports a node that was refused or given up.
 	maxNotes = 100
 )
 
@@ -72,7 +72,7 @@ type answer struct {
 	Rate     float64 `json:"rate,omitempty"` // in MB/s
 }
 
-// Meeting is what a rendezvous begins with.
+// Meeting contains the settings of a rendezvous.
 type Meeting struct {
 	Address string // TCP, where the coordinator listens
 	Secret  []byte
@@ -91,7 +91,7 @@ type Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
 
 // Rendezvous coordinates members that measure each other. It is a latency.Measurer and a latency.ThroughputMeasurer.
 //
-// All members know one secret. So it proves no name: the address does from which a member comes.
+// All members know one secret. So the secret does not prove a member's name: its address does.
 type Rendezvous struct {
 	meeting   Meeting
 	called    map[string]bool // nil: everybody
@@ -233,7 +233,7 @@ func (r *Rendezvous) TickUs() float64 {
 	return ticks[len(ticks)/2]
 }
 
-// Warnings returns who was refused or given up, and why.
+// Warnings returns the nodes that were refused or given up, with the reasons.
 func (r *Rendezvous) Warnings() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -532,7 +532,7 @@ func (r *Rendezvous) mayCome(name string, from netip.Addr, here bool) error {
 	return err
 }
 
-// lookup returns the addresses of a name. Those of a name that somebody has stay as they are.
+// lookup returns the addresses of a name. The addresses of a claimed name are not looked up again.
 func (r *Rendezvous) lookup(name string) ([]netip.Addr, error) {
 	if r.meeting.Lookup == nil {
 		return nil, nil
@@ -626,7 +626,7 @@ func peerAddress(from netip.Addr, said string, known []netip.Addr) (netip.AddrPo
 	return netip.AddrPortFrom(address, uint16(number)), nil
 }
 
-// take hands the answers of a member to those who wait for them, until its connection ends. It ends the connection if
+// take passes the answers of a member to the waiting callers, until its connection ends. It ends the connection if
 // there are more answers than commands.
 func (r *Rendezvous) take(m *member) {
 	for {
@@ -648,7 +648,7 @@ func (r *Rendezvous) take(m *member) {
 	}
 }
 
-// forget forgets a member that is gone, and answers those who wait for it. The caller has locked the mutex.
+// forget removes a member that is gone, and wakes the callers that wait for it. The caller has locked the mutex.
 func (r *Rendezvous) forget(m *member) {
 	if r.members[m.name] == m {
 		delete(r.members, m.name)

@@ -41,8 +41,8 @@ const (
 // errClosed is returned by a peer that was closed.
 var errClosed = errors.New("this peer is closed")
 
-// Peer measures latencies to other peers, and answers those that have its key. It has one UDP socket and one
-// thread. The thread sleeps until there is something to do. Then it spins, since waking up takes longer than a switch.
+// Peer measures latencies to other peers, and answers peers that know its key. It has one UDP socket and one thread.
+// The thread sleeps until there is something to do. Then it spins, since waking up takes longer than a switch.
 type Peer struct {
 	conn   *net.UDPConn
 	fd     int // of conn

@@ -63,7 +63,7 @@ func TestTransferWithoutKey(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionsHinderNoTransfer: who knows no key and stays connected takes no place.
+// TestIdleConnectionsHinderNoTransfer: a stranger without a key who stays connected takes no place.
 func TestIdleConnectionsHinderNoTransfer(t *testing.T) {
 	s, err := newSink(netip.MustParseAddrPort("127.0.0.1:0"), testSecret)
 	if err != nil {
