@@ -16,7 +16,8 @@ import (
 // gapsAmong is how many times as far back the archive is read as the last intervals need, since some may be missing.
 const gapsAmong = 4
 
-// archivedRows returns rows of a life, whose job has these lives. They lie in a time, since namesakes may have others.
+// archivedRows returns rows of one life. lives are all lives of the job, and of is the span of this one: rows outside
+// it may belong to namesakes.
 func archivedRows(ctx context.Context, key schemas.JobKey, lives []archive.Life, of span, a Ask, n int) (
 	rows []schemas.Row, err error,
 ) {

@@ -45,8 +45,8 @@ type clockSaid struct {
 	appendedMs int64
 }
 
-// add notes what a record tells of its node's clock, against the clock of the broker that leads its partition. A node
-// sends to several partitions, so the record that was appended last counts.
+// add notes the sign in a record about its node's clock, against the clock of the broker that leads its partition. A
+// node sends to several partitions, so the record that was appended last counts.
 func (c clockSigns) add(cluster string, r schemas.Record, appendedMs int64, broker int32) {
 	var h *schemas.NodeHeader
 	switch r := r.(type) {
@@ -68,7 +68,7 @@ func (c clockSigns) add(cluster string, r schemas.Record, appendedMs int64, brok
 	c[w] = before
 }
 
-// brokers returns the brokers whose clock is off, and never nil.
+// brokers returns the brokers with a clock that is off, and never nil.
 func (c clockSigns) brokers() []BrokerClock {
 	all, off := map[int32]int{}, map[int32][]int64{}
 	for w, sign := range c {
@@ -91,8 +91,8 @@ func (c clockSigns) brokers() []BrokerClock {
 	return wrong
 }
 
-// off returns the nodes whose clock is off, the worst first, and never nil: they become a JSON array. Brokers whose own
-// clock is off are no witnesses.
+// off returns the nodes with a clock that is off, the worst first, and never nil: they become a JSON array. Brokers
+// with a clock that is off are no witnesses.
 func (c clockSigns) off(wrong []BrokerClock) []ClockStatus {
 	last := map[string]clockSaid{}
 	for w, sign := range c {

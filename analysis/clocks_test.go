@@ -75,8 +75,8 @@ func TestSynchronyIsThatOfTheNewestRow(t *testing.T) {
 	}
 }
 
-// TestClockOfABroker: nodes that look wrong to one broker alone are right, and that broker is wrong. A node that is
-// wrong elsewhere stays named. Without another broker nobody can tell, and the nodes are named.
+// TestClockOfABroker: if nodes look wrong to one broker alone, that broker is wrong, and the nodes are right. A node
+// that looks wrong to another broker stays named. Without another broker this is unknown, and the nodes are named.
 func TestClockOfABroker(t *testing.T) {
 	say := func(c clockSigns, node string, broker int32, ahead int64) {
 		c.add("c", &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{

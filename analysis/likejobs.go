@@ -92,7 +92,8 @@ func Like(ctx context.Context, cfg config.Config, a LikeAsk) ([]LikeRow, error) 
 	return l.bound(ctx, dir, space, nearest)
 }
 
-// archivedLife returns the last life of a job in the archive, whose name SplitID knows, and which intervals are of it.
+// archivedLife returns the last life of a job in the archive, and the span of its intervals. name is an ID or ID@DATE,
+// as for SplitID.
 func archivedLife(ctx context.Context, dir, name string) (last life, of span, err error) {
 	id, date, err := SplitID(name)
 	if err != nil {

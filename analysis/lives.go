@@ -16,13 +16,13 @@ import (
 )
 
 var (
-	// ErrAmbiguous is returned for an id that several jobs have had. It lists them.
+	// ErrAmbiguous is returned for an id that several jobs have had. The error lists these jobs.
 	ErrAmbiguous = errors.New("several jobs have this id")
-	// ErrLife is returned for what is no date or time behind the @ of ID@DATE.
+	// ErrLife is returned if the text behind the @ of ID@DATE is neither a date nor a time.
 	ErrLife = errors.New("no date of a job's start")
 )
 
-// running stands for the date of a job that runs, and of which nobody knows the start.
+// running stands for the date of a running job with an unknown start.
 const running = "running"
 
 // SplitID splits ID@DATE, which names the job with an id that began on a date of UTC. A time of RFC 3339 in its place
@@ -53,7 +53,7 @@ var always = span{math.MinInt64, math.MaxInt64}
 
 func (s span) has(ms int64) bool { return s.from <= ms && ms < s.to }
 
-// life is what the scheduler says of a life of a job.
+// life is the scheduler's record of one life of a job.
 type life struct {
 	*schemas.Job
 	cluster string // empty: not told
@@ -62,8 +62,8 @@ type life struct {
 // started reports whether the start is known.
 func (l life) started() bool { return l.Start != nil && *l.Start > 0 }
 
-// when returns when the life was, as the archive tells lives apart. One that runs has no end, and one without a start
-// has a moment alone.
+// when returns the time of a life, by which the archive distinguishes lives. A running job has no end, and a life
+// without a start is a single moment.
 func (l life) when() sink.Life {
 	to := int64(math.MaxInt64)
 	if schemas.Over(l.State) && l.End != nil {
@@ -78,7 +78,7 @@ func (l life) when() sink.Life {
 // lives are all lives of an id, in time order.
 type lives []life
 
-// add adds a life. If the topic told of it already, that is newer or the same.
+// add adds a life. If the topic's record of this life is there already, it stays: it is newer or the same.
 func (l lives) add(one life) lives {
 	for i := range l {
 		if l[i].Restart == one.Restart && l[i].when().Same(one.when()) {
@@ -165,8 +165,8 @@ func listed(id string, jobs []lives) string {
 	return b.String()
 }
 
-// span returns the time whose intervals are of a life, among those of namesakes with its restart. The id passes on
-// where the later job begins.
+// span returns the time in which intervals belong to a life, among namesakes with its restart. The id passes on when
+// the later job begins.
 func (l lives) span(of life) span {
 	s := always
 	cut := func(before, after life) int64 {
@@ -187,7 +187,7 @@ func (l lives) span(of life) span {
 	return s
 }
 
-// Lives are the lives of one job among those of all jobs with its id.
+// Lives are the lives of one job, and all lives of jobs with its id.
 type Lives struct {
 	mine, all lives
 	dated     bool // the job is one that began on a date
@@ -201,7 +201,8 @@ func (l Lives) Jobs() (jobs []*schemas.Job) {
 	return jobs
 }
 
-// Has reports whether an interval is of the job. A restart that nobody knows is of any job without a date.
+// Has reports whether an interval belongs to the job. An interval of an unknown restart belongs to any job without a
+// date.
 func (l Lives) Has(restart int32, start int64) bool {
 	known := l.dated
 	for _, one := range l.all {
@@ -231,7 +232,8 @@ func (t timeline[T]) add(key schemas.JobKey, when sink.Life, of T) {
 	t[key] = append(t[key], moment[T]{when, of})
 }
 
-// at returns what lived at a time. It knows not all namesakes, so a time behind an end is of another one.
+// at returns the thing that lived at a time. Some namesakes are unknown, so a time after an end belongs to another
+// namesake.
 func (t timeline[T]) at(key schemas.JobKey, ms int64) (found T, ok bool) {
 	best := int64(math.MinInt64)
 	for _, m := range t[key] {

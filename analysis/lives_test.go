@@ -13,8 +13,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// TestNamesakesOfAnArchive: an id that several jobs had names none of them. With the date or the time of its start each
-// has its own intervals, totals, lines and peers.
+// TestNamesakesOfAnArchive: an id of several jobs alone names none of them. With the date or the time of its start,
+// each job has its own intervals, totals, lines and peers.
 func TestNamesakesOfAnArchive(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	day := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
@@ -90,7 +90,7 @@ func TestNamesakesOfAnArchive(t *testing.T) {
 	}
 }
 
-// TestLivesOfAnID: what the topic says of a life takes the place of its row, and of no namesake's.
+// TestLivesOfAnID: the topic's record of a life replaces the row of this life, and no row of a namesake.
 func TestLivesOfAnID(t *testing.T) {
 	of := func(restart int32, start, end int64, state string) life {
 		j := &schemas.Job{JobID: "1", Restart: restart, State: state}

@@ -275,8 +275,8 @@ func (l *loader) begin(x *archive.Index, hours archive.Hours) error {
 	return nil
 }
 
-// extent returns when the first interval of the life begins and the last one ends, and how long one is. A date that a
-// namesake shares may have intervals of that one alone.
+// extent returns when the life's first interval begins, when its last interval ends, and the length of an interval. If
+// a namesake shares a date, the intervals of this date may all belong to the namesake.
 func (l *loader) extent(x *archive.Index) (firstMs, lastMs, intervalMs int64, err error) {
 	firstMs, lastMs, intervalMs, err = x.Extent(l.key)
 	if firstMs, lastMs = max(firstMs, l.span.from), min(lastMs, l.span.to); firstMs >= lastMs {

@@ -202,7 +202,8 @@ func (n *Named) job(ctx context.Context, name string) (id string, mine lives, er
 	return id, mine, err
 }
 
-// Lives returns the lives of the job that a name of SplitID means, among those of a time; zero has no bound.
+// Lives returns the lives of the job with a name for SplitID. It takes only lives between from and to; a zero time is
+// no bound.
 func (n *Named) Lives(ctx context.Context, name string, from, to time.Time) (l Lives, err error) {
 	id, date, err := SplitID(name)
 	if err == nil {

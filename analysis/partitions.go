@@ -92,8 +92,8 @@ func (s *Status) stage(
 	return nil
 }
 
-// replaced reports whether all brokers together have another topic than the one of a position. The broker that was
-// asked first may be cut from its peers, and the remedy deletes topics.
+// replaced reports whether all brokers together have a topic other than the topic of a position. The first broker may
+// be cut off from its peers, and the remedy deletes topics.
 func (r *reader) replaced(ctx context.Context, topic string, partition int32, id string, position int64) bool {
 	agreed, err := kafka.Agree(ctx, r.cl, topic, partition)
 	return err == nil && (!kafka.SameTopic(id, agreed.ID) || position > agreed.Partitions[partition].End)

@@ -167,7 +167,7 @@ func (s *Status) balancer(ctx context.Context, from *reader) error {
 	return nil
 }
 
-// lists reads what the balancer wrote of a list of jobs as a whole.
+// lists reads the balancer's record about a job list as a whole.
 func (s *Status) lists(ctx context.Context, from *reader) error {
 	key := string(schemas.JobKey{JobID: schemas.JobOfLists}.Key())
 	return from.all(ctx, from.cfg.Prefix+schemas.TopicJobs, func(r *kgo.Record) error {

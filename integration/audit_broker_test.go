@@ -158,8 +158,8 @@ func TestAuditReportsAStandingCollector(t *testing.T) {
 	}
 }
 
-// TestAuditLooksAtTheArchive: an audit that sees no archive fails, unless it is told so. So does one that sees no file
-// of a partition, though the sink had the time to write one.
+// TestAuditLooksAtTheArchive: an audit without an archive fails, unless --no-archive is set. It also fails if a
+// partition has no file there, although the sink had the time to write one.
 func TestAuditLooksAtTheArchive(t *testing.T) {
 	t.Parallel()
 	b := bookkeep(t, auditedLog(t, 10), nil)

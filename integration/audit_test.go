@@ -365,8 +365,8 @@ func TestAuditOfAnOutageOfTheBalancer(t *testing.T) {
 	}
 }
 
-// standing returns an installation in which a collector has read nothing, while all others closed some intervals. What
-// it would have written is on no topic.
+// standing returns an installation in which a collector has read nothing, while all others closed some intervals. No
+// topic contains output of this collector.
 func standing(t *testing.T, collector int, intervals int64) *bookkept {
 	b := bookkeep(t, auditedLog(t, intervals), nil, collector)
 	first := slices.IndexFunc(b.history, func(m moment) bool { return m.read[collector] > 0 })
@@ -376,8 +376,8 @@ func standing(t *testing.T, collector int, intervals int64) *bookkept {
 	return b
 }
 
-// TestAuditOfAStandingCollector: one collector stands still. That excuses no summary and no share of the others, nor
-// one of its own: it has committed nothing.
+// TestAuditOfAStandingCollector: one collector stands still. That excuses no summary and no share of the others. It
+// excuses none of its own either: it has committed nothing.
 func TestAuditOfAStandingCollector(t *testing.T) {
 	t.Parallel()
 	const stands = 1

@@ -10,7 +10,7 @@ import (
 const (
 	cutFor = time.Minute
 	// silentLimit is how long a partition may go without a commit. The peers elect another leader after 6 s, and every
-	// client has to ask somebody who knows it.
+	// client has to ask a broker that knows it.
 	silentLimit = 30 * time.Second
 )
 

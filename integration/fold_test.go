@@ -89,7 +89,7 @@ func measured(node, metric string, cpus []int32, start int64) (scope string, val
 	return scope, values
 }
 
-// reducedOf is what a node makes of a metric that it reduces itself.
+// reducedOf returns a metric as its node sends it after reducing the values itself.
 func reducedOf(node string, of *schemas.CounterBatchMetric) schemas.NodeSummaryMetric {
 	d, c := quantile.Certify(slices.Clone(of.Values), quantile.Large)
 	m := schemas.NodeSummaryMetric{JobSummaryMetric: schemas.JobSummaryMetric{

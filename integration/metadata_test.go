@@ -18,7 +18,7 @@ import (
 
 var metadataFor = flag.Duration("metadata.for", 0, "how long to ask Kafka who leads counters and routes; 0: not at all")
 
-// TestMetadataLoad measures what the question for the leaders of counters and routes costs brokers.
+// TestMetadataLoad measures the brokers' cost of requests for the leaders of counters and routes.
 func TestMetadataLoad(t *testing.T) {
 	if *metadataFor == 0 || os.Getenv("KAFKA_SEEDS") == "" {
 		t.Skip("no metadata was asked for: it needs -metadata.for and KAFKA_SEEDS")

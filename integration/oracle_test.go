@@ -84,8 +84,9 @@ func (e *expectation) reported() int {
 	return n
 }
 
-// leavesOut reports whether a record's metric is not in the summary. Of what a job reported by itself, the machine has
-// nothing. A job has 16 names of each partition: those that most nodes report, and of these the least.
+// leavesOut reports whether the summary lacks a record's metric. The machine lacks all metrics that jobs reported by
+// themselves. A job keeps 16 names of each partition: the names that most nodes report, in alphabetical order if they
+// tie.
 func (e *expectation) leavesOut(r *oracleRecord, metric string) bool {
 	if !slices.Contains(r.Reported, metric) {
 		return false

@@ -28,13 +28,13 @@ var honest = []schemas.CounterBatchMetric{
 	{Name: "zz_site", Unit: "W", Scope: schemas.ScopeCore},
 }
 
-// truth is what honest nodes sent of a metric for a job in an interval, or for the machine.
+// truth holds the values of a metric that honest nodes sent in an interval, for a job or for the machine.
 type truth struct {
 	values []float64
 	nodes  map[string]bool
 }
 
-// placesLog is a log of counters of honest nodes and one that is not.
+// placesLog is a log of counters of honest nodes and one hostile node.
 type placesLog struct {
 	foldLog
 	hostile string
@@ -42,7 +42,7 @@ type placesLog struct {
 	forged  map[summaryKey]int64 // values of genuine metrics that the hostile node marks as reported
 }
 
-// honestly sends the record of an honest node, and notes what it has.
+// honestly sends the record of an honest node, and notes its values.
 func (l *placesLog) honestly(partition int32, node, job string, start int64) {
 	b := &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{
 		Cluster: foldCluster, Node: node, IntervalStart: start, IntervalMs: foldT, JobID: job, Cpus: []int32{0, 1},
@@ -76,7 +76,7 @@ func (l *placesLog) of(job string, start int64) map[string]*truth {
 	return l.sent[placesKey(job, start)]
 }
 
-// forge sends a record of the hostile node: whatever a valid record may have.
+// forge sends a record of the hostile node, with any content that a valid record may have.
 func (l *placesLog) forge(partition int32, job string, start int64) {
 	cpus := make([]int32, []int{1, 2, 3, 4, 700}[l.r.IntN(5)])
 	for i := range cpus {
@@ -138,8 +138,8 @@ func (l *placesLog) forge(partition int32, job string, start int64) {
 	l.put(partition, start, local)
 }
 
-// interval writes one interval. Jobs have three honest nodes or more in each of their partitions, and the hostile node
-// in one of them. Other jobs have the hostile node alone. The records of an interval come in any order.
+// interval writes one interval. Some jobs have three honest nodes or more in each of their partitions, and the hostile
+// node in one partition. Other jobs have the hostile node alone. The records of an interval come in any order.
 func (l *placesLog) interval(start int64) {
 	from := [foldCollectors]int{}
 	for p := range from {
@@ -199,8 +199,8 @@ func (l *placesLog) interval(start int64) {
 	}
 }
 
-// TestOneNodeSpoilsNothing: one of the nodes of a random log sends whatever a valid record may have. The jobs that it
-// shares with others, and _system, keep all values of the others. A replay and an audit agree with the folds.
+// TestOneNodeSpoilsNothing: one node of a random log sends any content that a valid record may have. The jobs that it
+// shares with others, and _system, keep all values of the other nodes. A replay and an audit agree with the folds.
 func TestOneNodeSpoilsNothing(t *testing.T) {
 	t.Parallel()
 	rounds, seed := 8, *placesSeed
@@ -251,7 +251,7 @@ func oneNodeSpoilsNothing(t *testing.T, seed uint64) {
 	l.inAnotherOrder(topic)
 }
 
-// compare compares a metric of a summary with what honest nodes sent.
+// compare compares a metric of a summary with the values from honest nodes.
 func (l *placesLog) compare(key summaryKey, s *schemas.JobSummary, name string, want *truth) {
 	l.t.Helper()
 	i := slices.IndexFunc(s.Metrics, func(m schemas.JobSummaryMetric) bool { return m.Name == name })

@@ -32,14 +32,14 @@ const (
 	trustPhases = 8 // intervals that a phase takes at least
 )
 
-// victim is a job of somebody who does nothing wrong.
+// victim is a job of an honest user.
 type victim struct {
 	id    string
 	nodes []string
 	cpus  []int32
 }
 
-// trust is a live installation with victims, of which one part turns against the others at a time.
+// trust is a live installation with victims. One part of it at a time turns against the others.
 type trust struct {
 	*system
 	m        *machine
@@ -162,7 +162,7 @@ func cpusOf(from, to int) (cpus []int32) {
 	return cpus
 }
 
-// listJobs writes the jobs file: one job of eight nodes and the node beside them, one of one node, and the namesake.
+// listJobs writes the jobs file: a job of eight nodes and the node beside them, a job of one node, and the namesake.
 func (v *trust) listJobs() {
 	v.t.Helper()
 	nodes := producers.SimulatedNodes(simulated)
@@ -334,7 +334,7 @@ func (v *trust) forgedNames() {
 	v.waitFor(v.after(time.Now()))
 }
 
-// hostileNode writes records in the name of one node: those of its own job and of _rest, before its own come.
+// hostileNode writes records in the name of one node, for its own job and for _rest, before the node's own records.
 func (v *trust) hostileNode() {
 	node := producers.SimulatedNodes(simulated)[holderNode]
 	var entry *schemas.RouteEntry

@@ -120,7 +120,7 @@ type wrongClocks struct {
 	seen map[int32]seenClocks // by partition
 }
 
-// seenClocks is what a partition knows of clocks.
+// seenClocks is the view that one partition has of the clocks.
 type seenClocks struct {
 	leader int32
 	right  bool // most nodes find the leader's clock right
@@ -129,8 +129,8 @@ type seenClocks struct {
 	waits  time.Time // since when there are nodes to name; zero: there are none
 }
 
-// leads notes what a partition knows, and reports whether its leader's clock is off, and was before. Nearly all nodes
-// are off by the same there, and most are right where another broker leads.
+// leads notes a partition's view, and reports whether its leader's clock is off, and was off before. The clock is off
+// if nearly all nodes of the partition are off by the same, while most nodes find another leader right.
 func (w *wrongClocks) leads(partition, leader int32, c *clocks, now time.Time) (ms int64, off, before bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,7 +145,8 @@ func (w *wrongClocks) leads(partition, leader int32, c *clocks, now time.Time) (
 	return ms, off, last.off
 }
 
-// early reports whether to wait for what the other nodes tell, before some are named: for an interval.
+// early reports whether it is too early to name nodes. The first news waits for one interval, until the other nodes
+// have sent records too.
 func (w *wrongClocks) early(partition int32, news bool, now time.Time, interval time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,8 +164,8 @@ func (w *wrongClocks) early(partition int32, news bool, now time.Time, interval 
 var errBrokersClock = errors.New("clock of this broker is off by more than a tenth of the interval, " +
 	"against nodes that other brokers find right: set it, and see that NTP runs there")
 
-// tell logs the nodes whose trouble began or ended since it was called last, and shows how many there are. If it is the
-// broker that leads the partition, it names that one.
+// tell logs the nodes with trouble that began or ended since the last call, and exports their number. If the clock of
+// the partition's leader is off, it names this broker instead.
 func (w *wrongClocks) tell(l *loop, c *clocks, leader int32) {
 	if l.stage.name != "collect" {
 		return // partials have no sender's clock

@@ -294,8 +294,8 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob)
 	fx.Outputs = append(fx.Outputs, out.record())
 }
 
-// reduce gathers the values of columns, adds them to _system unless the job reported them itself, and calls add with
-// what they came to.
+// reduce gathers the values of columns, and calls add with the reduction of each. It adds them to _system unless the
+// job reported them itself.
 func (c *Collector) reduce(cols []*column, records []*nodeRecord, sketch int, add func(*column, *reduction)) {
 	for some := range slices.Chunk(cols, gatherAtOnce) {
 		gather(some, records, &c.rooms)

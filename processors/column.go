@@ -11,8 +11,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// metricID is what a metric is called. Values of two units or scopes have no sum, so each has a column of its own.
-// Those that a job reported by itself have one too: _system leaves them out.
+// metricID identifies a metric. Values with different units or scopes have no sum, so each unit and scope has its own
+// column. Metrics that a job reported by itself have their own column too: _system leaves them out.
 type metricID struct {
 	name, unit, scope string
 	reported          bool
@@ -78,13 +78,13 @@ type voted interface {
 	votes() int
 }
 
-// earned returns the columns that stay, ordered by what they are called, and how many do not. A record has room for
-// schemas.MaxMetrics of them. Metrics of weir's own catalogue come first, and then those of most nodes. So whoever
-// holds one node cannot displace the others' metrics. Users choose the names that jobs report, so that at most
+// earned returns the columns that stay, ordered by their metricID, and how many are dropped. A record has room for
+// schemas.MaxMetrics columns. Metrics of weir's own catalogue come first, then the metrics of most nodes. So the holder
+// of one node cannot displace the others' metrics. Users choose the names that jobs report, so at most
 // schemas.MaxReported of these stay.
 //
-// Which ones stay must not depend on the order of arrival, or a successor would write another summary of the same
-// records. So all of them are counted before any goes. The records that have their names need more memory than that.
+// The choice must not depend on the order of arrival, or a successor would write another summary of the same records.
+// So all columns are counted before any is dropped. The records with their names need more memory than the columns.
 func earned[C voted](all iter.Seq[C], n int) (stay []C, surplus int64) {
 	stay = slices.AppendSeq(make([]C, 0, n), all)
 	reported := 0
@@ -129,7 +129,7 @@ func best[C voted](all []C) []C {
 	return all
 }
 
-// form is what records of a job have in common: the layout, and the names that the job reported.
+// form is the common part of several records of a job: the layout, and the names that the job reported.
 type form struct {
 	layout   *schemas.Layout
 	reported string

@@ -49,7 +49,7 @@ func newDayOfFind(t testing.TB) *dayOfFind {
 	return d
 }
 
-// run has some jobs run for three intervals, and end. A fifth of them has a finding.
+// run simulates jobs that run for three intervals and end. A fifth of them has a finding.
 func (d *dayOfFind) run(jobs int) {
 	d.t.Helper()
 	for range jobs {
@@ -81,7 +81,7 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestFinderOfADay: what a million short jobs a day leave in find's memory is less than 300 MB.
+// TestFinderOfADay: a million short jobs a day leave less than 300 MB in find's memory.
 func TestFinderOfADay(t *testing.T) {
 	d := newDayOfFind(t)
 	d.run(15_000)

@@ -454,8 +454,8 @@ func TestFinderWaitsForAMissingInterval(t *testing.T) {
 	}
 }
 
-// TestFinderWaitsForAnyGap: a job whose last interval came waits for any gap among its last 64 intervals, however long
-// the gap is. An older one counts no more.
+// TestFinderWaitsForAnyGap: after its last interval, a job waits for any gap among its last 64 intervals, however long
+// the gap is. Older gaps are ignored.
 func TestFinderWaitsForAnyGap(t *testing.T) {
 	for _, c := range []struct {
 		before, missing, after int
@@ -517,8 +517,9 @@ func TestJobThatRunsAgain(t *testing.T) {
 	}
 }
 
-// TestNamesakeBeginsAnew: a job gets the id of one that ended, or of which find has not read the end. It has the rules
-// to itself, and findings of the job before are final. What comes late of that one is late, also for a successor.
+// TestNamesakeBeginsAnew: a job gets the id of an earlier job, whether or not find has read the earlier job's end. The
+// rules begin anew for it, and findings of the earlier job are final. Further summaries of the earlier job count as
+// late, also for a successor.
 func TestNamesakeBeginsAnew(t *testing.T) {
 	key := schemas.JobKey{JobID: "1"}
 	for name, ended := range map[string]bool{"it ended": true, "its end was not read": false} {

@@ -17,8 +17,8 @@ const (
 	packBytes = 32 << 10
 )
 
-// jobTable has the records of topic jobs, which are those of days. Running jobs, and the records that came last, are at
-// hand. The others are packed, in a tenth of the memory.
+// jobTable holds the records of topic jobs, which span days. Records of running jobs, and the latest records, stay
+// unpacked. The others are compressed to a tenth of the memory.
 type jobTable struct {
 	young map[string]*schemas.Job // by the record's key
 	queue []string                // keys of young ones that do not run, oldest first

@@ -51,8 +51,8 @@ func (f *Finder) runs(key schemas.JobKey) bool {
 	return j != nil && j.State == schemas.StateRunning
 }
 
-// turn returns who a summary is for: the job that is watched, one that had ended by mistake, or a namesake. A job whose
-// namesake has summaries is over.
+// turn returns the job that a summary is for: the watched job, a job that had ended by mistake, or a namesake. A job is
+// over once a namesake has summaries.
 func (f *Finder) turn(w *watched, intervalMs int64, fx *Effects) *watched {
 	j := f.known(w.key)
 	switch {
@@ -70,13 +70,13 @@ func (f *Finder) turn(w *watched, intervalMs int64, fx *Effects) *watched {
 	return w
 }
 
-// endedBefore reports whether a record of topic jobs is of a namesake, which began after all that the job measured.
+// endedBefore reports whether a record of topic jobs belongs to a namesake: it began after all intervals of the job.
 func (w *watched) endedBefore(j *schemas.Job) bool {
 	return j != nil && j.Start != nil && w.asOf != never && *j.Start >= w.asOf+w.LengthMs
 }
 
-// again begins to watch a job anew. Its findings were final, which is not true any more, or are of a namesake. Its
-// FindState is written with the summary in hand, so a replay does not ask topic jobs.
+// again begins to watch a job anew. Its findings were final by mistake, or belong to a namesake. Its FindState is
+// written with the summary in hand, so a replay does not ask topic jobs.
 func (f *Finder) again(w *watched, fx *Effects) *watched {
 	fx.delete(f.forget(w)...)
 	return f.meet(w.key)

@@ -8,7 +8,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// past is what stays of a job that ended: at a million jobs a day, those of days are many.
+// past is the remaining state of a job that ended. It is small: at a million jobs a day, the jobs of several days are
+// many.
 type past struct {
 	asOf, lengthMs int64
 	since          int64
@@ -16,7 +17,7 @@ type past struct {
 	rules          *[]string // with findings, sorted; shared by all jobs that have the same
 }
 
-// rest keeps what stays of a job that ended.
+// rest keeps the remaining state of a job that ended.
 func (f *Finder) rest(w *watched) {
 	rules := slices.Sorted(maps.Keys(w.Rules))
 	text := strings.Join(rules, "\x00")

@@ -45,7 +45,7 @@ const farMs = 4102444800000
 type window struct {
 	Newest int64  `json:"newest"`
 	Bits   uint64 `json:"bits"` // bit i: the interval i before newest
-	// Older: intervals came that are older than those of bits.
+	// Older is true if intervals came that are older than the window.
 	Older bool `json:"older,omitempty"`
 }
 
@@ -69,8 +69,8 @@ func (w *window) add(start, lengthMs int64) bool {
 	return true
 }
 
-// isWhole reports whether none of the last 64 intervals is missing. Of a shorter life those count that came since the
-// first one.
+// isWhole reports whether none of the last 64 intervals is missing. For a shorter life, only the intervals since the
+// first one count.
 func (w *window) isWhole() bool {
 	return w.Bits&(w.Bits+1) == 0 && (w.Bits > math.MaxUint64>>1 || !w.Older)
 }

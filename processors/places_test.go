@@ -138,8 +138,8 @@ func TestCatalogueComesFirst(t *testing.T) {
 	}
 }
 
-// TestMachineKeepsMetricsThatAJobLoses: in a job of two nodes, whoever holds one displaces the other's metrics by their
-// names. In _system more nodes have these metrics, so that they keep their place, with the values of all.
+// TestMachineKeepsMetricsThatAJobLoses: in a job of two nodes, the holder of one node displaces the other's metrics by
+// their names. In _system more nodes have these metrics, so they keep their place, with the values of all nodes.
 func TestMachineKeepsMetricsThatAJobLoses(t *testing.T) {
 	flow := metricOf("site_flow", "l/s", schemas.ScopeNode, 3)
 	records := []schemas.Record{
@@ -156,8 +156,9 @@ func TestMachineKeepsMetricsThatAJobLoses(t *testing.T) {
 	}
 }
 
-// TestOneNodeOfAnotherUnit: of 400 nodes one says A in place of W, and another one has 1,000 values of sockets. The row
-// of the job, whole and split, and that of _system have the values of 398, whatever the node is called.
+// TestOneNodeOfAnotherUnit: of 400 nodes, one sends A in place of W, and another sends 1,000 values of sockets. The
+// rows of the job and of _system contain the values of the other 398 nodes. This holds for a whole and a split job, and
+// for every name of the node.
 func TestOneNodeOfAnotherUnit(t *testing.T) {
 	const nodes = 400
 	for _, collectors := range []int{1, 3} {
@@ -221,8 +222,8 @@ func TestUnitsChangeNodeByNode(t *testing.T) {
 	}
 }
 
-// TestReportedIsARecordsWord: a node says that the job reported a metric which the others measured. That takes its own
-// value out of _system, and no other.
+// TestReportedIsARecordsWord: a node marks a metric as reported by the job, while the other nodes measured it. Only the
+// node's own value is left out of _system.
 func TestReportedIsARecordsWord(t *testing.T) {
 	for _, hostile := range []string{"a", "z"} {
 		var records []schemas.Record
@@ -245,7 +246,7 @@ func TestReportedIsARecordsWord(t *testing.T) {
 	}
 }
 
-// TestReportedNamesOfMostNodesStay: of more than 16 names that a job reports those of most nodes stay.
+// TestReportedNamesOfMostNodesStay: if a job reports more than 16 names, the names of most nodes stay.
 func TestReportedNamesOfMostNodesStay(t *testing.T) {
 	records := []schemas.Record{
 		reporting("n1", "j", "rate", "steps"), reporting("n2", "j", "rate", "steps"),

@@ -47,7 +47,7 @@ func newOutput(cluster string, partition int32, t *schemas.Tick, job *schemas.Ti
 	return output{sketch: sketch, summary: s}
 }
 
-// add adds a column. They come in the order of what they are called.
+// add adds a column. Columns come in the order of their metricID.
 func (o *output) add(c *column, r *reduction) {
 	switch {
 	case o.summary != nil:
@@ -57,8 +57,8 @@ func (o *output) add(c *column, r *reduction) {
 	}
 }
 
-// addMetric adds a metric. Of a name with several units or scopes the one with values of most nodes stays, the first
-// where they tie. The values of the others are invalid.
+// addMetric adds a metric. If a name has several units or scopes, the metric with values of most nodes stays, or the
+// first if they tie. The values of the others are invalid.
 func addMetric(list []schemas.JobSummaryMetric, m schemas.JobSummaryMetric) []schemas.JobSummaryMetric {
 	if n := len(list); n > 0 && list[n-1].Name == m.Name {
 		last := &list[n-1]
@@ -71,8 +71,9 @@ func addMetric(list []schemas.JobSummaryMetric, m schemas.JobSummaryMetric) []sc
 	return append(list, m)
 }
 
-// addShare adds a metric to a share, where each unit and scope of a name is a metric: merge knows which has most nodes.
-// What some nodes measured and others say that the job reported is one metric, like two units of one name.
+// addShare adds a metric to a share, with one metric for each unit and scope of a name: merge knows which most nodes
+// have. A metric that some nodes measured and others mark as reported by the job becomes one metric, like two units of
+// one name.
 func addShare(list []schemas.JobPartialMetric, m schemas.JobPartialMetric) []schemas.JobPartialMetric {
 	if n := len(list); n > 0 && list[n-1].Name == m.Name && list[n-1].Unit == m.Unit && list[n-1].Scope == m.Scope {
 		last := &list[n-1]
@@ -175,8 +176,8 @@ func mergePartials(parts []*schemas.JobPartial, sketch int) (s *schemas.JobSumma
 	return s, surplus
 }
 
-// oneOfEachName returns the metrics that a summary may have, in any order. Of a name with several units or scopes the
-// one of most nodes stays, the first where they tie. The values of the others are invalid.
+// oneOfEachName returns the metrics that a summary may have, in any order. If a name has several units or scopes, the
+// metric of most nodes stays, or the first if they tie. The values of the others are invalid.
 func oneOfEachName(all map[metricID]*mergedMetric) []*mergedMetric {
 	first := map[string]*mergedMetric{}
 	for _, m := range all {
@@ -230,7 +231,7 @@ type mergedMetric struct {
 	named    []string // nodes that the shares name
 }
 
-// add takes one collector's share of the metric. So many of its nodes may be those of other shares.
+// add takes one collector's share of the metric. Other shares may count up to shared of its nodes too.
 func (m *mergedMetric) add(p *schemas.JobPartialMetric, shared int32) {
 	m.invalid += p.Invalid
 	if p.Count == 0 {

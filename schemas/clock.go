@@ -66,13 +66,15 @@ func clockOf(h *NodeHeader, offset, bound float64, appendedMs int64) ClockSign {
 	return measured
 }
 
-// Clocks of nodes that are off are alike within this. The time of sending is only near that of the append.
+// Offsets of nodes with a wrong clock are alike if they differ by no more than this. The time of sending is only near
+// the time of the append.
 const alikeMs = 2000
 
-// Alike looks at the nodes that tell of a broker's clock: so many in all, off by so much where they are off. alike
-// reports whether nearly all are off by the same, and ms by how much they are ahead. Then it may be the broker's clock.
-// right reports whether most nodes find it right, so that it is a witness against other brokers. One node decides
-// neither: of five or more, one may differ. Fewer than three tell nothing.
+// Alike judges a broker's clock by the nodes with records there. of is the number of nodes, and off lists the offsets
+// of nodes with a wrong clock. alike reports whether nearly all are off by the same, and ms by how much they are ahead.
+// Then the broker's clock may be wrong. right reports whether most nodes find it right, so that it is a witness against
+// other brokers. One node decides neither: of five or more nodes, one may differ. Fewer than three nodes decide
+// nothing.
 func Alike(off []int64, of int) (ms int64, alike, right bool) {
 	const fewest, tolerant = 3, 5
 	right = of >= fewest && 2*len(off) < of

@@ -51,8 +51,8 @@ func TestClockOf(t *testing.T) {
 	}
 }
 
-// TestOneNodeDecidesNothingOfABrokersClock: a node that tells something else than all others makes no verdict about a
-// broker, undoes none, and is no witness for another.
+// TestOneNodeDecidesNothingOfABrokersClock: a node that differs from all others makes no verdict about a broker, undoes
+// none, and is no witness for another.
 func TestOneNodeDecidesNothingOfABrokersClock(t *testing.T) {
 	for of := 3; of < 40; of++ {
 		shifted := func(n int, odd ...int64) (all []int64) {

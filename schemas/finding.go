@@ -62,7 +62,7 @@ type Finding struct {
 	Node          *string           `avro:"node"`
 	NodeIntervals int64             `avro:"node_intervals"`
 	Evidence      []FindingEvidence `avro:"evidence"`
-	// JobStart is when the job began; nil if the scheduler does not say. It tells the job from namesakes.
+	// JobStart is when the job began; nil if the scheduler does not report it. It distinguishes the job from namesakes.
 	JobStart *int64 `avro:"job_start"`
 }
 

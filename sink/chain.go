@@ -36,8 +36,8 @@ var (
 	errOvertaken = errors.New("retention overtook the archive")
 	// errBeyondEnd is returned when the archive is ahead of the topic: another cluster's, or a topic made anew.
 	errBeyondEnd = errors.New("the archive is ahead of the topic")
-	// errEndLost is returned when the archived topic ends before its archive. Its brokers lost the rest, and whoever
-	// waits goes on behind it.
+	// errEndLost is returned when the archived topic ends before its archive. Its brokers lost the rest, and a process
+	// that waits goes on behind it.
 	errEndLost = errors.New("the brokers lost the topic's end, waiting until it reaches the archive")
 	// errTopicReplaced is returned when the archived topic was deleted. A topic with the same name and another id has
 	// taken its place, and begins anew.
@@ -146,8 +146,8 @@ func endOf(links []link) (link, error) {
 	return last, nil
 }
 
-// chains reads every footer of a topic below root, and returns what linksOf makes of them. Users may delete dates
-// meanwhile, so missing files are left out.
+// chains reads every footer of a topic below root, and returns the links and the oldest date from linksOf. Missing
+// files are left out, since users may delete dates meanwhile.
 func chains(root, topic string) (map[int32][]link, string, error) {
 	files, err := Files(root, topic)
 	if err != nil {

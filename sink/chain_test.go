@@ -127,8 +127,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestOldestDate: rows that came late make no date the oldest, neither one that never was nor one that users deleted.
-// Otherwise all files between it and the oldest that they kept would be missing.
+// TestOldestDate: rows that came late make no date the oldest. This holds for a date that never was and for a date that
+// users deleted. Otherwise all files between this date and the oldest kept date would be missing.
 func TestOldestDate(t *testing.T) {
 	t.Parallel()
 	const d70, d1, d2, d3, d4 = "1970-01-01", "2026-11-19", "2026-11-20", "2026-11-21", "2026-11-22"

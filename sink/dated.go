@@ -28,10 +28,11 @@ const (
 // ErrDone makes an action count as done where Before returns it.
 var ErrDone = errors.New("done")
 
-// Dated replaces whole files of a table that has one file a date. Its writers have a lock among them, and no reader
-// waits while they write. What replaces files is made in .stage/TABLE-new. The name TABLE-commit makes it valid: from
-// then on it is finished whatever happens. So a row that moves to another date is never lost, and is in both files only
-// until a crash is mended. Where rows move, files change places under the lock: careful readers see each row once.
+// Dated replaces whole files of a table with one file per date. The table's writers exclude each other by a lock, and
+// no reader waits while they write. New files are made in .stage/TABLE-new. The name TABLE-commit makes them valid:
+// from then on the replacement is finished, even after a crash. So a row that moves to another date is never lost, and
+// is in both files only until a crash is mended. If rows move, files change places under the lock: careful readers see
+// each row once.
 type Dated struct {
 	Dir   string // sink.dir
 	Table string // the table's directory below it, and the name of its files
@@ -90,8 +91,8 @@ func (d Dated) Lock(ctx context.Context, wait time.Duration) (lock *Lock, err er
 	return lock, err
 }
 
-// Commit replaces the files of some dates. The value of a date tells whether it loses rows to others of them. write
-// makes the new file of a date at a path. The caller holds the table's lock.
+// Commit replaces the files of some dates. The value of a date reports whether this date loses rows to other dates of
+// the commit. write makes the new file of a date at a path. The caller holds the table's lock.
 func (d Dated) Commit(ctx context.Context, wait time.Duration, dates map[string]bool,
 	write func(path, date string) error,
 ) error {
@@ -110,7 +111,7 @@ func (d Dated) Commit(ctx context.Context, wait time.Duration, dates map[string]
 	return d.finish(ctx, wait)
 }
 
-// loses begins the name of a staged file that lacks rows which other files get. It sorts behind the names of those.
+// loses begins the name of a staged file if rows move from it to other files. The name sorts behind these files' names.
 const loses = "loses-"
 
 // prepare makes the new files, and the directories of their dates.
@@ -208,7 +209,7 @@ func (d Dated) Unfinished() bool {
 	return false
 }
 
-// Resume finishes or undoes what a writer left that died. The caller holds the table's lock.
+// Resume finishes or undoes the replacement of a writer that died. The caller holds the table's lock.
 func (d Dated) Resume(ctx context.Context, wait time.Duration) error {
 	if err := d.discard(); err != nil {
 		return err
@@ -228,7 +229,7 @@ func (d Dated) Resume(ctx context.Context, wait time.Duration) error {
 	return d.finish(ctx, wait)
 }
 
-// Mend is Resume for those who do not hold the table's lock. It does nothing where nothing was left.
+// Mend is Resume for callers without the table's lock. It does nothing if no replacement is unfinished.
 func (d Dated) Mend(ctx context.Context, wait time.Duration) error {
 	if !d.Unfinished() {
 		return nil

@@ -31,7 +31,7 @@ const anewAfter = time.Hour
 var (
 	// errReplaced ends the reading of a topic that was made anew.
 	errReplaced = errors.New("the topic was made anew")
-	// errAnew ends the reading of a topic to which rows go back that were left out.
+	// errAnew ends the reading of a topic, to read it again for rows that were left out.
 	errAnew = errors.New("rows that were left out are read again")
 )
 
@@ -45,7 +45,7 @@ type Follower[K comparable, R any] struct {
 	Row func(r schemas.Record, offset int64) (key K, row R, ok bool, err error)
 	// Position returns where a row keeps the offset of its record.
 	Position func(row *R) *int64
-	// Date returns the date whose file a row belongs to.
+	// Date returns the date under which the archive keeps a row.
 	Date func(row *R) string
 	// Write brings the archive up to date, and waits so long for readers. bad are dates whose file cannot be used.
 	Write func(ctx context.Context, wait time.Duration, topicID string, rows map[K]R) (bad map[string]error, err error)
@@ -67,14 +67,14 @@ type Follower[K comparable, R any] struct {
 	stuck   bool      // the last write left pending as it was
 	asked   time.Time // when the topic's id was last looked at
 
-	// left are the dates whose file cannot be used. Their rows are not kept: the topic has them.
+	// left lists the dates with an unusable file. Their rows are not kept in memory: the topic has them.
 	left map[string]leftOut
 
 	reading, writing kafka.Trouble
 	told             map[string]bool // faults of files that the log has
 }
 
-// leftOut is a date whose rows are left out.
+// leftOut is a date that is left out, because its file cannot be used.
 type leftOut struct {
 	rows  int
 	file  fs.FileInfo // as it could not be used; nil if that is not known
@@ -183,7 +183,8 @@ func changed(file fs.FileInfo) time.Time {
 	return file.ModTime()
 }
 
-// step takes the records of one poll. Where the archive cannot be written the topic keeps what is too much.
+// step takes the records of one poll. If the archive cannot be written, and too many rows wait, it polls nothing: the
+// topic keeps the records.
 func (f *Follower[K, R]) step(ctx context.Context, cl *kgo.Client) error {
 	wait := time.Second
 	if f.stuck && len(f.pending) >= mostPending {
@@ -283,8 +284,9 @@ func (f *Follower[K, R]) flush(ctx context.Context, now time.Time) {
 	f.count()
 }
 
-// leaveOut notes which dates are left as they are, and the pending rows of each. Such a file may also have rows, of
-// which there are newer ones elsewhere. Once it comes back they have to go: the topic is read again for them, too.
+// leaveOut notes which dates are left as they are, and how many pending rows each has. Such a file may also contain
+// rows with newer versions elsewhere. They have to go once the file is usable again, so the topic is read again for
+// them, too.
 func (f *Follower[K, R]) leaveOut(bad map[string]error, now time.Time) {
 	rows := map[string]int{}
 	if len(bad) > 0 {

@@ -67,8 +67,8 @@ func TestManyRowsDoNotWait(t *testing.T) {
 	}
 }
 
-// TestDamagedDatesTakeNoMemory: rows of a date whose file cannot be used do not wait for it. They are counted, and the
-// topic is read again for them once the file is another one, or an hour is over.
+// TestDamagedDatesTakeNoMemory: rows of a date with an unusable file are counted, but not kept in memory. The topic is
+// read again for them once the file changes, or after an hour.
 func TestDamagedDatesTakeNoMemory(t *testing.T) {
 	cfg := config.Default()
 	cfg.Sink.Dir = t.TempDir()

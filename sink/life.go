@@ -1,11 +1,12 @@
 package sink
 
-// Life is when a job ran, in Unix milliseconds. Schedulers use a number again. So the time tells which job a record is
-// of, among all with a job's cluster, id and restart.
+// Life is the time in which a job ran, in Unix milliseconds. Schedulers reuse numbers. So the time decides to which job
+// a record belongs, among all jobs with its cluster, id and restart.
 type Life struct{ From, To int64 }
 
-// Same reports whether two records are of one job: the lives of a number do not overlap. The newer record corrects the
-// other one then, perhaps its start too. A record that begins at another one's end, or later, is of a namesake.
+// Same reports whether two records belong to one job: lives with one number do not overlap. Then the newer record
+// corrects the older one, perhaps its start too. A record that begins at the end of another one, or later, belongs to a
+// namesake.
 func (l Life) Same(o Life) bool {
 	return max(l.From, o.From) < min(l.past(), o.past())
 }

@@ -57,9 +57,9 @@ func (a *archive) has(partition int32, start int64) (has bool, err error) {
 }
 
 // locate returns the file of a partition that begins at start, or the compacted file that holds this position, or nil.
-// A sink that stood still with rows in hand may find the start of its draft only in a compacted file. If that one is
-// damaged, a small file begins behind the start: a compaction never takes the last file of a partition. Then it is
-// an error, and the next start goes on from the end. Without such a small file no damaged one matters.
+// If a sink stood still with rows in hand, the start of its draft may lie only in a compacted file. If this file is
+// damaged, a small file begins behind the start: a compaction never takes the last file of a partition. In this case
+// locate fails, and the next start goes on from the end. Without such a small file, damaged files do not matter.
 func (a *archive) locate(partition int32, start int64) (*File, error) {
 	dates, err := listDates(a.root)
 	if err != nil {

@@ -17,9 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Beside summaries/ the archive's directory has .lock and .stage/. Who replaces a date holds .lock exclusively. Sinks
-// and careful readers share it. What is not finished lies in .stage/, where no reader's glob finds it. Readers that
-// overlap would keep .lock for ever. So who waits for it exclusively holds .stage/turn, where new readers wait.
+// Beside summaries/ the archive's directory has .lock and .stage/. A process that replaces a date holds .lock
+// exclusively. Sinks and careful readers share it. Unfinished files lie in .stage/, where no reader's glob finds them.
+// Overlapping readers would keep .lock for ever. So a process that waits for exclusive access holds .stage/turn, and
+// new readers wait there.
 const (
 	lockName = ".lock"
 	stageDir = ".stage"
@@ -80,7 +81,7 @@ func TakeLock(ctx context.Context, path string, exclusive bool, wait time.Durati
 // ErrNotRegular is returned for a pipe, a device or a directory in place of a file.
 var ErrNotRegular = errors.New("not a regular file: move it away")
 
-// OpenRegular opens a file. Whoever owns the archive may put a pipe there: it neither blocks nor is read.
+// OpenRegular opens a file. The archive's owner may put a pipe there: OpenRegular neither blocks nor reads it.
 func OpenRegular(path string, flags int) (*os.File, error) {
 	file, err := os.OpenFile(path, flags|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0o644)
 	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.EISDIR) {
@@ -184,16 +185,16 @@ func Exclusive(ctx context.Context, dir string, wait time.Duration) (*Lock, erro
 
 func turnPath(dir string) string { return filepath.Join(StagePath(dir), turnName) }
 
-// Reading is Shared for those who only read. It makes no file, repairs nothing, and goes without the lock if it has no
-// right to it. If another program waits to write, that comes first.
+// Reading is Shared for readers. It makes no file and repairs nothing, and it goes without the lock if it has no right
+// to it. If another program waits to write, that program comes first.
 func Reading(ctx context.Context, dir string, fn func() error) error {
 	return reading(ctx, dir, turnWait, fn)
 }
 
 type underLock struct{}
 
-// UnderLock returns a context for what runs in a Reading already: a second one would wait for a writer that waits for
-// the first.
+// UnderLock returns a context for nested calls of Reading, which take no second lock. Otherwise they would wait for a
+// writer that waits for the outer call.
 func UnderLock(ctx context.Context) context.Context { return context.WithValue(ctx, underLock{}, true) }
 
 func reading(ctx context.Context, dir string, patience time.Duration, fn func() error) error {

@@ -98,8 +98,8 @@ func held(t *testing.T, path string) bool {
 
 const lockDirVariable = "WEIR_TEST_LOCK_DIR"
 
-// TestReaderPassesAWriterOnce: a command reads several tables, each under the lock. A writer that cannot get in holds
-// it up once, and not at each of them.
+// TestReaderPassesAWriterOnce: a command reads several tables, each under the lock. A writer that cannot get in delays
+// the command once, and not at each table.
 func TestReaderPassesAWriterOnce(t *testing.T) {
 	t.Parallel()
 	const patience = 300 * time.Millisecond

@@ -24,8 +24,8 @@ func (s *sink[R]) floors(ctx context.Context, adm *kadm.Client) (map[int32]int64
 	return offsets(ctx, after, s.stream.topic)
 }
 
-// oldest returns since when records are read. What is kept for a while counts from the newest record, as the brokers
-// date it, if the clock here is ahead of that.
+// oldest returns the time from which records are read. A limited retention counts back from now, or from the newest
+// record if the local clock is ahead of the brokers' time for it.
 func (s *sink[R]) oldest(ctx context.Context, adm *kadm.Client) (time.Time, error) {
 	if s.kept == 0 {
 		return s.since, nil

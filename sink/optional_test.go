@@ -177,8 +177,8 @@ func TestSamplesSince(t *testing.T) {
 	b.check()
 }
 
-// TestSamplesWithAClockAhead: the clock of the service is a year ahead of the brokers' at its first start. It passes what
-// is older than the retention by their clock, and nothing else.
+// TestSamplesWithAClockAhead: the clock of the service is a year ahead of the brokers' clocks at its first start. It
+// passes the records that are older than the retention by the brokers' clocks, and no others.
 func TestSamplesWithAClockAhead(t *testing.T) {
 	t.Parallel()
 	b := newSampleBench(t, 2)

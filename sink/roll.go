@@ -91,8 +91,9 @@ func (s *sink[R]) keepAll(ctx context.Context) {
 	}
 }
 
-// keep writes a file of nothing but a position. Otherwise retention could delete the markers before it, and the sink
-// could not tell them from lost summaries. No other sink may write meanwhile: it would choose a date by its rows.
+// keep writes a file that contains only a position. Otherwise retention could delete the markers before it, and the
+// sink could not distinguish them from lost summaries. No other sink may write meanwhile: it would choose a date by its
+// rows.
 func (s *sink[R]) keep(ctx context.Context, p *draft[R], patience time.Duration) error {
 	a, f, began := s.archive, p.footer(s.stream.topic), time.Now()
 	f.TopicID = s.topicID

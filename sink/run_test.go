@@ -126,8 +126,8 @@ func TestMarkersAlone(t *testing.T) {
 	b.check()
 }
 
-// TestMarkersAreNoLoss: an aborted transaction, or the marker of the last summary, is the last thing in a partition.
-// Then its sink ends, and the topic forgets all. Nobody has to accept a loss.
+// TestMarkersAreNoLoss: a partition ends with an aborted transaction, or with the marker of the last summary. Then its
+// sink ends, and the topic forgets all records. Nobody has to accept a loss.
 func TestMarkersAreNoLoss(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -179,8 +179,8 @@ func TestMarkersAreNoLoss(t *testing.T) {
 	}
 }
 
-// TestQuietPartitionKeepsItsPosition: markers that nothing follows become a file after an hour, in the date of the file
-// before. The sink that did not write it goes on behind it.
+// TestQuietPartitionKeepsItsPosition: markers without later records become a file after an hour, in the date of the
+// previous file. Another sink goes on behind this file.
 func TestQuietPartitionKeepsItsPosition(t *testing.T) {
 	t.Parallel()
 	b, rnd := newBench(t, 1), random(t)

@@ -176,8 +176,8 @@ func (a *auditor) listArchive(ctx context.Context) (map[int32][]File, error) {
 	}
 }
 
-// oldestDate returns the oldest date of the archive. Dates do not count whose files all came late, behind files of a
-// later date: users may have deleted them before.
+// oldestDate returns the oldest date of the archive. A date does not count if all its files came late, behind files of
+// a later date: users may have deleted it before.
 func oldestDate(files map[int32][]File) (oldest string) {
 	for _, of := range files {
 		late := false // the file before

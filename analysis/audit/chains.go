@@ -45,8 +45,8 @@ func (a *auditor) compareArchive(ctx context.Context, files map[int32][]File, r 
 	return nil
 }
 
-// compareNone reports the summaries of a partition without files that the archive must have by now. oldest is the
-// oldest date of other partitions: users delete older ones.
+// compareNone handles a partition without files: it reports the summaries that the archive must contain by now. oldest
+// is the oldest date of the other partitions: users delete older dates.
 func (a *auditor) compareNone(ctx context.Context, p int32, bounds kafka.Range, oldest string, r *Report) error {
 	name := a.cfg.Prefix + schemas.TopicJobSummary
 	patience := sinkPeriods * a.cfg.FilePeriod()

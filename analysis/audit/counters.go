@@ -16,7 +16,7 @@ type collector struct {
 	machine   *share               // the partition's share of _system, until its interval ends
 }
 
-// look notes what a Tick behind the position lists.
+// look notes the intervals of jobs in a Tick behind the position.
 func (c *collector) look(e Entry) {
 	v, err := schemas.Unmarshal(e.Value)
 	tick, ok := v.(*schemas.Tick)

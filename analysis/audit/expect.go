@@ -75,7 +75,7 @@ func expectMerged(w jobInterval, lengthMs int64, shares []*share) *expectation {
 	return e
 }
 
-// candidate is a metric of a name, of which there may be several units and scopes.
+// candidate is one metric of a name. A name may have several, with different units or scopes.
 type candidate struct {
 	columns []*column
 	votes   recount.Votes

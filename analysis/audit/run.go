@@ -29,9 +29,10 @@ var ErrNoPartition = errors.New("topic counters has no such partition")
 
 // Run audits an installation.
 //
-// The order of the reads makes it right while the services run. The positions of merge are read first, those of collect
-// next, and then the ends of the topics, open transactions included. So whatever a position promises lies before the
-// end that is read to. The positions are read a last time behind that: only what lies between may be in flight.
+// The order of the reads makes it right while the services run. The positions of merge are read first, then the
+// positions of collect, and then the ends of the topics, open transactions included. So all output that a position
+// promises lies before these ends. After that the positions are read again. Only the output of records between both
+// readings may be in flight.
 func Run(ctx context.Context, cfg config.Config, o Options) (*Report, error) {
 	cl, err := analysis.Connect(ctx, cfg, kafka.ReaderOpts()...)
 	if err != nil {

@@ -161,8 +161,8 @@ const ofJob = `
   CASE WHEN j.cores > 0 THEN CAST(pow(2, ceil(log2(j.cores))) AS BIGINT) END AS size_class,
   j.cores * ((epoch_ms(j."end") - epoch_ms(j."start")) / 3600000.0) AS core_hours,`
 
-// performance is a row for each job and metric: who ran it, and what it did over its whole life. The middle of what was
-// measured lies in that life, and in none of a namesake.
+// performance has a row for each job and metric: the job's user, and the values over its whole life. The middle of the
+// measured time lies in that life, and in no life of a namesake.
 const performance = `
 CREATE OR REPLACE VIEW jobs_performance AS
 SELECT j.*,` + ofJob + `
@@ -173,8 +173,8 @@ FROM jobs j JOIN job_totals t ON t.cluster = j.cluster AND t.job_id = j.job_id A
   AND (epoch_ms(t."start") + epoch_ms(t."end")) // 2 < epoch_ms(j."end");
 `
 
-// selected has the jobs that say something about how the machine is used, as NWPerf's authors chose them. `weir report
-// system` leaves out the same ones if no flag tells otherwise.
+// selected has the jobs that show how the machine is used, as NWPerf's authors chose them. `weir report system` leaves
+// out the same ones if no flag selects others.
 const selected = `
 CREATE OR REPLACE VIEW selected AS
 SELECT * FROM jobs_performance

@@ -8,8 +8,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Metric is what a metric is called, and whether its job reported it by itself. Values of two units or scopes have no
-// sum, so they are two metrics.
+// Metric identifies a metric. Own reports whether its job reported it by itself. Values with different units or scopes
+// have no sum, so they are two metrics.
 type Metric struct {
 	Name, Unit, Scope string
 	Own               bool
@@ -26,7 +26,7 @@ func (m Metric) compare(other Metric) int {
 	return 1
 }
 
-// Own reports whether the record says that the job reported the metric by itself. The machine lacks such a value.
+// Own reports whether the record marks the metric as reported by the job itself. The machine lacks such a value.
 func (r *Record) Own(metric string) bool {
 	if r.Summary != nil {
 		return slices.Contains(r.Summary.Reported, metric)
@@ -34,8 +34,8 @@ func (r *Record) Own(metric string) bool {
 	return slices.Contains(r.Batch.Reported, metric)
 }
 
-// Cut leaves the metrics that have a place in an output. Those of weir's catalogue come first, and then those of most
-// nodes, of which votes is the number. Of those that jobs reported by themselves, few have a place.
+// Cut leaves the metrics that have a place in an output. Metrics of weir's catalogue come first, then the metrics of
+// most nodes; votes counts these nodes. Few of the metrics that jobs reported by themselves have a place.
 func Cut[C any](columns map[Metric]C, votes func(C) int) {
 	own := 0
 	for m := range columns {
@@ -68,8 +68,8 @@ func Cut[C any](columns map[Metric]C, votes func(C) int) {
 	}
 }
 
-// Elect leaves one metric of each group: the one with the values of most nodes, the first where they tie. The winner of
-// a group takes the values of each loser as invalid ones.
+// Elect leaves one metric of each group: the metric with the values of most nodes, or the first if they tie. The winner
+// of a group takes the values of each loser as invalid ones.
 func Elect[C any](columns map[Metric]C, group func(Metric) Metric, votes func(C) int, takes func(winner, loser C)) {
 	first := map[Metric]Metric{}
 	for _, m := range slices.SortedFunc(maps.Keys(columns), Metric.compare) {
@@ -91,7 +91,8 @@ func Elect[C any](columns map[Metric]C, group func(Metric) Metric, votes func(C)
 // OfName groups the units and scopes of a name.
 func OfName(m Metric) Metric { return Metric{Name: m.Name} }
 
-// Settle is the Elect of one share: metrics that nodes measured, and others say that the job reported, are one.
+// Settle is the Elect of one share: a metric that some nodes measured and others mark as reported by the job is one
+// metric.
 func Settle[C any](columns map[Metric]C, votes func(C) int, takes func(winner, loser C)) {
 	measured := func(m Metric) Metric {
 		m.Own = false
@@ -112,8 +113,8 @@ type Votes struct {
 	named          map[string]bool
 }
 
-// Add adds the votes of a share, of which other shares may count so many too. low and high are its nodes with the
-// lowest and the highest mean.
+// Add adds the votes of a share. Other shares may count up to shared of its nodes too. low and high are its nodes with
+// the lowest and the highest mean.
 func (v *Votes) Add(nodes, shared int, low, high string) {
 	v.unshared += max(0, nodes-shared)
 	v.most = max(v.most, nodes)

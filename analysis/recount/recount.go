@@ -79,7 +79,8 @@ func (s *Share) Reported() (n int32) {
 	return n
 }
 
-// SharedReported returns how many nodes with a record other partitions list too. They are those of the machine.
+// SharedReported returns how many nodes with a record other partitions list too. Only shares of the machine have such
+// nodes.
 func (s *Share) SharedReported() (n int) {
 	for _, node := range slices.Compact(slices.Sorted(slices.Values(s.Shared))) {
 		if s.Nodes[node] {

@@ -139,7 +139,7 @@ func metrics(t *Terms, shares []*share, nodes int32) []schemas.JobSummaryMetric 
 	return list
 }
 
-// merge adds the column of a further share, of which so many nodes may be those of others too.
+// merge adds the column of a further share. Other shares may count up to shared of its nodes too.
 func (c *column) merge(of *column, shared int) {
 	c.invalid += of.invalid
 	c.lists = append(c.lists, of.lists...)

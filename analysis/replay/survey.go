@@ -17,7 +17,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// lives is when the chosen jobs ran, by topic jobs and the archive. A time is zero if it is not known of all of them.
+// lives is when the chosen jobs ran, by topic jobs and the archive. A time is zero if it is unknown for one of the
+// jobs.
 type lives struct {
 	begin, end time.Time
 	starts     map[Choice]time.Time

@@ -277,7 +277,7 @@ func TestReadCSVRefusesALongLine(t *testing.T) {
 	}
 }
 
-// openQuote is the rest of a CSV after a quote that nothing closes, in short lines. It counts what is read of it.
+// openQuote is the rest of a CSV after a quote that nothing closes, in short lines. It counts the bytes read.
 type openQuote struct{ read int }
 
 func (o *openQuote) Read(p []byte) (int, error) {

@@ -109,7 +109,7 @@ func (s *sheet) decoded(in *bufio.Reader) (*bufio.Reader, error) {
 }
 
 // longestLine bounds a line: 100,000 cells are far shorter. Without it a file that is no table fills the memory. A cell
-// in quotes may go on over the ends of lines, so what counts is a line of cells and not of text.
+// in quotes may span several lines of text, so the bound is for a line of cells.
 const longestLine = 64 << 20
 
 // bounded ends with an error where a line of cells is too long.

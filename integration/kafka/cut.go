@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// bridge carries what brokers have to do with each other, as brokers and as controllers, and may cut one of them from
-// the others. Clients do not use it, and reach that broker as before.
+// bridge carries the traffic among brokers, as brokers and as controllers, and can cut one broker off from the others.
+// Clients do not use it, and reach that broker as before.
 type bridge struct {
 	file string       // names the broker to cut, by its id; there is none: nobody is cut
 	cut  atomic.Int64 // the broker that is cut; 0: nobody
@@ -45,7 +45,7 @@ func newBridge(dir string, nodes []node) (*bridge, error) {
 	return b, nil
 }
 
-// look takes over who is to be cut, and which processes the brokers are.
+// look updates the broker to cut, and the brokers' processes.
 func (b *bridge) look(nodes []node, processes []process) {
 	b.mu.Lock()
 	for i, p := range processes {
@@ -62,7 +62,7 @@ func (b *bridge) look(nodes []node, processes []process) {
 	}
 }
 
-// drop ends all connections. Some have lost what was sent during the cut.
+// drop closes all connections, because some have lost bytes during the cut.
 func (b *bridge) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,8 +106,8 @@ func (b *bridge) serve(c net.Conn, f front) {
 	b.mu.Unlock()
 }
 
-// carry copies. During a cut everything is lost, and nobody is told: the connection has no end. What follows a loss
-// would make no sense, so it is lost too.
+// carry copies bytes. During a cut all bytes are lost, and neither end notices: the connection stays open. Bytes after
+// a loss would make no sense, so they are lost too.
 func carry(to, from net.Conn, severed func() bool) {
 	buffer, lost := make([]byte, 64<<10), false
 	for {

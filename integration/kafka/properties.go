@@ -56,7 +56,7 @@ func bridged(nodes []node, ports []int) {
 }
 
 // propertiesText is the configuration of one node of a cluster. With three nodes all data are on three, and a write
-// needs two; one node does what it can. Where a node can be cut, the others reach it by a bridge.
+// needs two; a single node has one copy. If a node can be cut off, the others reach it by a bridge.
 func propertiesText(n node, cluster []node) string {
 	var voters []string
 	for _, v := range cluster {

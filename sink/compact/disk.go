@@ -186,7 +186,7 @@ func owned(path string, as fs.FileInfo) error {
 	return nil
 }
 
-// readableAs gives a new file the rights that all of its inputs have, whatever the umask is. Otherwise a compaction
+// readableAs gives a new file the rights that all its inputs have, regardless of the umask. Otherwise a compaction
 // could hide a date from the group that reads it.
 func readableAs(path string, inputs ...sink.File) error {
 	mode := fs.ModePerm

@@ -12,9 +12,9 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// fold folds the rows of the chosen jobs in files of a partition, and writes their rollups. The hours are those that
-// are cut, or the others. Once they are compacted, nothing has the certified summaries of a part of an hour. So those
-// of a cut hour are not read, and its rollups are the same before and after.
+// fold folds the rows of the chosen jobs in files of a partition, and writes their rollups. With cut it folds the hours
+// that contain a cut, otherwise the other hours. After a compaction, certified summaries exist only for whole hours. So
+// fold does not read them for a cut hour, and its rollups are the same before and after.
 func (in *Inputs) fold(
 	ctx context.Context, s *Scratch, files []sink.File, of *chosen, cut bool, path string,
 ) error {

@@ -21,8 +21,8 @@ type hour struct {
 	room        *quantile.Joiner
 }
 
-// squares is a sum of squares. Those of the largest numbers overflow, and a second sum has them scaled by a power of
-// two. The plain one keeps the bits of all others.
+// squares is a sum of squares. The squares of the largest numbers overflow, so a second sum scales all numbers by a
+// power of two. If nothing overflows, the plain sum counts, so results keep their bits.
 type squares struct{ plain, scaled float64 }
 
 // squaresScale leaves room for 2^176 squares of the largest number.

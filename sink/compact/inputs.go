@@ -22,8 +22,8 @@ type Inputs struct {
 	Lineage string
 	// Jobs are those whose hours are read, sorted.
 	Jobs []schemas.JobKey
-	// Cuts are the times at which an id of these passed to a namesake, in order. An hour with such a time inside comes
-	// in pieces, without deciles. A piece behind that time has it as its Hour.
+	// Cuts are the times at which an id of Jobs passed to a namesake, in order. An hour with such a time inside is
+	// split into pieces, without deciles. The Hour of a piece behind that time is the time itself.
 	Cuts map[schemas.JobKey][]int64
 
 	rollups string // empty if there are none

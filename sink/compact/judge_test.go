@@ -211,7 +211,7 @@ func (p *player) foreign() error {
 	return nil
 }
 
-// leftovers returns what the stage has beside its locks.
+// leftovers returns the names of all files in the stage, except the locks.
 func leftovers(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(sink.StagePath(dir))
 	for _, e := range entries {

@@ -11,8 +11,8 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// TestRightsComeFromTheDate: whoever may read the small files of a date may read what a compaction makes of them, and
-// nobody else. The umask of the compaction counts for neither. This test is not parallel: a process has one umask.
+// TestRightsComeFromTheDate: users who may read the small files of a date may read the compacted files, and nobody else
+// may. The umask of the compaction has no effect on this. This test is not parallel: a process has one umask.
 func TestRightsComeFromTheDate(t *testing.T) {
 	for _, umask := range []int{0o077, 0} {
 		dir := t.TempDir()

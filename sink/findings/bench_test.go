@@ -25,7 +25,7 @@ func day(t testing.TB, n int) *store {
 	return s
 }
 
-// add adds a finding to those of a day, and returns how long the archive's lock was held.
+// add adds a finding to a day of findings, and returns how long the archive's lock was held.
 func add(t testing.TB, s *store, n int) (locked time.Duration) {
 	t.Helper()
 	f := final(fmt.Sprint("more", n), "serial", "One core works", epoch)
@@ -46,7 +46,7 @@ func add(t testing.TB, s *store, n int) (locked time.Duration) {
 	return locked
 }
 
-// TestOneMoreFinding: beside those of a day it takes little memory, and no reader waits for it.
+// TestOneMoreFinding: one more finding on a date of many takes little memory, and no reader waits for it.
 func TestOneMoreFinding(t *testing.T) {
 	s := day(t, 120_000)
 	var locked time.Duration

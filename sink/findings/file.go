@@ -21,8 +21,8 @@ import (
 const (
 	table = "findings"
 
-	// version is that of the columns and keys. A weir that knows fewer columns must not write the file anew without
-	// them. Before version 2 findings of a namesake took the rows of the job before.
+	// version is the version of the columns and keys. A weir that knows fewer columns must not rewrite the file without
+	// the others. Before version 2, findings of a namesake replaced the rows of the earlier job.
 	version = 2
 
 	groupRows = 8 << 10 // in memory while they are written

@@ -47,7 +47,7 @@ type Row struct {
 	JobStart *int64 `parquet:"job_start,optional,timestamp(millisecond)" json:"job_start"`
 }
 
-// number is what findings of a rule for a job and for its namesakes have in common.
+// number is the part of the key that findings of a rule share if their jobs are namesakes.
 type number struct {
 	cluster, jobID string
 	restart        int32
@@ -62,8 +62,8 @@ type key struct {
 
 func (r *Row) key() key { return key{number{r.Cluster, r.JobID, r.Restart, r.Rule}, r.life().From} }
 
-// life returns when the job ran, as far as the finding tells. Without a start it began with its first interval, or
-// later if some were missing.
+// life returns when the job ran, as far as the finding shows. Without a start, the life begins with the job's first
+// interval, or later if intervals are missing.
 func (r *Row) life() sink.Life {
 	l := sink.Life{From: r.AsOf - max(r.Intervals-1, 0)*r.IntervalMs, To: r.AsOf + r.IntervalMs}
 	if r.JobStart != nil && *r.JobStart > 0 {

@@ -133,8 +133,8 @@ func TestRunTopicMadeAnew(t *testing.T) {
 	b.archived("1 serial after 2026-11-21", "2 serial kept 2026-11-20")
 }
 
-// TestRunTopicMadeAnewMeanwhile: another sink writes while the topic is made anew. What could not be written of the
-// old topic loses against the new one's records, although their offsets are small. It is kept where there is none.
+// TestRunTopicMadeAnewMeanwhile: another sink writes while the topic is made anew. Rows of the old topic that could not
+// be written yield to records of the new topic, although their offsets are small. Rows without a new record are kept.
 func TestRunTopicMadeAnewMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -29,7 +29,7 @@ type store struct {
 
 func (s *store) disk() sink.Dated { return sink.Dated{Dir: s.dir, Table: table, Before: s.before} }
 
-// held is where the archive has a finding, of which record, and when its job ran.
+// held is a finding in the archive: its place, the offset of its record, and when its job ran.
 type held struct {
 	key
 	life     sink.Life
@@ -44,9 +44,9 @@ type edit struct {
 	drop map[key]bool
 }
 
-// plan returns how files must change so that each finding of each job has one row, which is of its newest record. has
-// are all rows that the files have of these rules and numbers. A record takes the place of all older ones for the same
-// life. Nothing changes for a record that the archive has already.
+// plan returns how the files must change so that each finding of each job has one row, made of its newest record. has
+// lists all rows of these rules and numbers in the files. A record replaces all older ones for the same life. A record
+// that the archive contains already changes nothing.
 func plan(has map[number][]held, records map[key]Row) map[string]*edit {
 	of := map[number][]held{}
 	for k, r := range records {
@@ -82,9 +82,9 @@ func newestFirst(a, b held) int {
 	return cmp.Or(cmp.Compare(b.position, a.position), cmp.Compare(b.date, a.date), cmp.Compare(b.from, a.from))
 }
 
-// write brings the files up to date with the newest record of each finding. It waits so long for other writers, and for
-// readers where rows move. It returns why the files of some dates cannot be used: they stay as they are, and the
-// findings of these dates are not written.
+// write brings the files up to date with the newest record of each finding. It waits at most wait for other writers,
+// and for readers if rows move. bad lists the dates with an unusable file, and why. These files stay as they are, and
+// the findings of these dates are not written.
 func (s *store) write(
 	ctx context.Context, wait time.Duration, topicID string, records map[key]Row,
 ) (bad map[string]error, err error) {
@@ -225,7 +225,7 @@ func (s *store) writeFile(path, date, topicID string, e *edit) (err error) {
 	return nil
 }
 
-// copyRows merges the rows of a date's present file with those of the edit.
+// copyRows merges the rows of a date's present file with the rows of the edit.
 func (s *store) copyRows(w *writer, date, topicID string, e *edit) error {
 	puts := slices.SortedFunc(maps.Keys(e.put), key.compare)
 	var failed error // not the present file's fault

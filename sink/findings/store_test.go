@@ -108,7 +108,7 @@ func (s store) put(t *testing.T, topicID string, rows ...Row) {
 	}
 }
 
-// randomLog returns rows as topic findings may give them: few findings, whose last interval is on few dates. Their jobs
+// randomLog returns rows as topic findings may give them: few findings, with last intervals on few dates. Their jobs
 // have namesakes, and corrected starts. The hash of the rule names the life.
 func randomLog(rnd *rand.Rand, n int) (log []Row) {
 	const slot = 3 * dayMs
@@ -143,8 +143,8 @@ func perLife(log []Row) map[key]Row {
 	return newest(slices.Collect(maps.Values(of)))
 }
 
-// TestNamesakes: a finding for a job does not take the row of one for a job that had its number before. One for the
-// same job does, even if the times that it tells are others.
+// TestNamesakes: a finding does not replace the row of an earlier job with the same number. A finding for the same job
+// replaces it, even if its times differ.
 func TestNamesakes(t *testing.T) {
 	of := func(start, asOf, position int64) Row {
 		f := final("1", "serial", fmt.Sprint(position), epoch+asOf)

@@ -28,7 +28,7 @@ func day(t testing.TB, n int) *store {
 	return s
 }
 
-// add adds a job to those of a day. It fails where that takes the archive's lock.
+// add adds a job to a day of jobs. It fails if this takes the archive's lock.
 func add(t testing.TB, s *store, n int) {
 	t.Helper()
 	s.before = func(action, path string) error {
@@ -43,7 +43,7 @@ func add(t testing.TB, s *store, n int) {
 	}
 }
 
-// TestOneMoreJob: beside those of a day it takes little memory, and no reader waits for it.
+// TestOneMoreJob: one more job on a date of many takes little memory, and no reader waits for it.
 func TestOneMoreJob(t *testing.T) {
 	s := day(t, 120_000)
 	if grown := sinktest.Peak(func() { add(t, s, 1) }); grown > 64<<20 {

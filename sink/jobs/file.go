@@ -20,8 +20,8 @@ import (
 const (
 	jobsDir = "jobs"
 
-	// version is that of the columns and keys. A weir that knows fewer columns must not write the file anew without
-	// them. Before version 3 a namesake took the row of the job before.
+	// version is the version of the columns and keys. A weir that knows fewer columns must not rewrite the file without
+	// the others. Before version 3, a namesake replaced the row of the earlier job.
 	version = 3
 
 	groupRows = 8 << 10 // in memory while they are written

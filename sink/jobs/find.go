@@ -14,9 +14,9 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// Find returns the lives of all jobs with an id, the first one first, of the archive in dir. It opens the files of all
-// dates side by side, and reads rows only of those that have the id. If files are damaged, it returns the rows of the
-// others, and an error.
+// Find returns the lives of all jobs with an id from the archive in dir, the earliest first. It opens the files of all
+// dates in parallel, and reads rows only from files that contain the id. If files are damaged, it returns the rows of
+// the others, and an error.
 func Find(ctx context.Context, dir, jobID string) (rows []Row, err error) {
 	ids := map[string]bool{jobID: true}
 	err = sink.Reading(ctx, dir, func() error {
@@ -42,7 +42,7 @@ func Find(ctx context.Context, dir, jobID string) (rows []Row, err error) {
 	return rows, err
 }
 
-// InTime orders lives of jobs with one id: by their start, or by the end of those without a start.
+// InTime orders lives of jobs with one id by their start, or by their end if the start is unknown.
 func InTime(a, b Row) int {
 	return cmp.Or(cmp.Compare(a.Life().From, b.Life().From), cmp.Compare(a.Restart, b.Restart),
 		cmp.Compare(a.Cluster, b.Cluster))

@@ -18,10 +18,10 @@ type edit struct {
 	drop map[key]bool
 }
 
-// plan returns how files must change so that each life of a job has one row, which is of its newest record. held are
-// all rows that files have of the jobs, and records are newer or older ones. A record takes the place of all older ones
-// of the same life. Those of other lives stay: the job has namesakes. Nothing changes for a record that says what the
-// row says already.
+// plan returns how the files must change so that each life of a job has one row, made of its newest record. rows are
+// the jobs' rows in all files. records may be newer or older than these rows. A record replaces all older rows and
+// records of the same life. Rows of other lives stay: they belong to namesakes. A record that agrees with its row
+// changes nothing.
 func plan(rows []held, records map[key]Row) map[string]*edit {
 	of := map[number][]held{}
 	for _, h := range rows {

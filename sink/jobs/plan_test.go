@@ -145,7 +145,7 @@ func TestPlanMendsDoubles(t *testing.T) {
 	}
 }
 
-// TestNamesakes: which records are of one job.
+// TestNamesakes: which records belong to one job.
 func TestNamesakes(t *testing.T) {
 	const hour = 3600_000
 	row := func(start, end int64) Row {

@@ -45,7 +45,7 @@ type Row struct {
 
 const earlier = sink.Earlier
 
-// number is what a job and its namesakes have in common.
+// number is the part of the key that a job shares with its namesakes.
 type number struct {
 	cluster, jobID string
 	restart        int32
@@ -59,8 +59,8 @@ type key struct {
 
 func (r *Row) key() key { return key{number{r.Cluster, r.JobID, r.Restart}, r.Life().From} }
 
-// Life returns when the job ran. Of a job without a start its last millisecond alone is known. So two such records with
-// different ends are of two jobs.
+// Life returns when the job ran. For a job without a start, only its last millisecond is known. So two such records
+// with different ends belong to two jobs.
 func (r *Row) Life() sink.Life {
 	if r.Start != nil && *r.Start > 0 {
 		return sink.Life{From: *r.Start, To: r.End}

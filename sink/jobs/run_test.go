@@ -156,8 +156,8 @@ func TestRunWaitsForWriters(t *testing.T) {
 	}
 }
 
-// TestRunBringsBackADate: a damaged file is brought back from a copy. What came meanwhile follows, without a new start,
-// and a job that moved away from the date is not there twice.
+// TestRunBringsBackADate: a damaged file is restored from a copy. Jobs that came meanwhile are added without a restart,
+// and a job that moved to another date is not there twice.
 func TestRunBringsBackADate(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

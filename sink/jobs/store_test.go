@@ -226,8 +226,8 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// TestReadersKeepNobodyOut: a reader holds the lock for hours. What is new is written at once, and what moves is there
-// all the time.
+// TestReadersKeepNobodyOut: a reader holds the lock for hours. New rows are written at once, and a row that moves is
+// readable all the time.
 func TestReadersKeepNobodyOut(t *testing.T) {
 	s := newStore(t)
 	row := Row{Cluster: "c", JobID: "1", Start: new(epoch - 5), End: epoch}

@@ -15,14 +15,14 @@ import (
 type Frontier struct {
 	// ThroughMs is a time: all intervals that end by then are closed by all collectors and by merge.
 	ThroughMs int64
-	// Waiting are jobs with summaries that the archive does not have yet, and the first interval of these.
+	// Waiting are the jobs with summaries that the archive still lacks, and the first interval of these summaries.
 	Waiting map[schemas.JobKey]int64
 	// Reason is why ThroughMs is not later, for a person.
 	Reason string
 }
 
 // Final reports whether no further summary of a job is to come: it ended, everything closed its end, and its summaries
-// are archived. Those from toMs on are of a namesake.
+// are archived. Summaries from toMs on belong to a namesake.
 func (f Frontier) Final(j jobs.Life, toMs int64) bool {
 	first, waits := f.Waiting[j.JobKey]
 	return j.EndMs <= f.ThroughMs && (!waits || first >= toMs)

@@ -12,7 +12,7 @@ import (
 // hourMs is how long the hours of rollups are.
 const hourMs = 3_600_000
 
-// span is the time [from, to) in Unix milliseconds whose intervals are of a life, among all with the job's id.
+// span is the time [from, to) in Unix milliseconds in which intervals belong to a life, among all lives with its id.
 type span struct{ from, to int64 }
 
 func (s span) has(ms int64) bool { return s.from <= ms && ms < s.to }
@@ -20,8 +20,8 @@ func (s span) has(ms int64) bool { return s.from <= ms && ms < s.to }
 // namesakes are the lives of each id and restart that several jobs had, in time order.
 type namesakes map[schemas.JobKey][]jobs.Life
 
-// namesakesIn finds the namesakes of an archive. It keeps eight bytes of each life. A date whose jobs cannot be read is
-// left out: its own totals fail, and tell.
+// namesakesIn finds the namesakes of an archive. It keeps eight bytes for each life. A date with unreadable jobs is
+// left out: its own totals fail, and report the fault.
 func namesakesIn(dir string) (namesakes, error) {
 	dates, err := jobs.Dates(dir)
 	if err != nil {
@@ -68,7 +68,7 @@ func byStart(a, b jobs.Life) int {
 	return cmp.Or(cmp.Compare(*a.StartMs, *b.StartMs), cmp.Compare(a.EndMs, b.EndMs))
 }
 
-// alone is the span of a life without namesakes: whole hours, and some time for what is known late.
+// alone is the span of a life without namesakes: whole hours, with a margin for starts and ends that became known late.
 func alone(j jobs.Life) span {
 	hours := func(ms int64) int64 { return ms - (ms%hourMs+hourMs)%hourMs }
 	return span{hours(*j.StartMs - lateEndMs), hours(j.EndMs + lateEndMs + hourMs - 1)}

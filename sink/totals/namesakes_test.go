@@ -45,7 +45,8 @@ func (w *world) addNamesakes(rnd *rand.Rand) (lives []jobs.Life, of []map[string
 	return lives, of
 }
 
-// alike leaves out what depends on the order in which rows are added, and what an hour has not that two jobs share.
+// alike leaves out the values that depend on the order in which rows are added. With shared it also leaves out the
+// certified count, which hours of two jobs lack.
 func alike(t Total, shared bool) Total {
 	round := func(p **float64) {
 		if *p != nil {
@@ -66,7 +67,7 @@ func alike(t Total, shared bool) Total {
 	return t
 }
 
-// TestTotalsOfNamesakes: each life has its own totals, whatever hours it shares with others. They are the same before
+// TestTotalsOfNamesakes: each life has its own totals, even if it shares hours with others. They are the same before
 // and after a compaction, and a second run writes nothing.
 func TestTotalsOfNamesakes(t *testing.T) {
 	dates := []string{"2026-01-05", endDate}
@@ -155,8 +156,8 @@ func (w *world) judgeNamesakes(t *testing.T, lives []jobs.Life, of []map[string]
 	}
 }
 
-// TestNamesakeThatRuns: the totals of a job stay without the rows of one that has its id now. Its summaries that the
-// archive lacks do not keep the first one waiting.
+// TestNamesakeThatRuns: the totals of a job contain no rows of the namesake that runs now. The earlier job does not
+// wait for summaries of the namesake that the archive lacks.
 func TestNamesakeThatRuns(t *testing.T) {
 	w := newWorld(t, 1)
 	start := firstDay.Add(30 * time.Hour).UnixMilli()

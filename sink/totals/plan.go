@@ -30,8 +30,8 @@ func (p *picked) name() string {
 	return fmt.Sprintf("%s@%d", p, *p.StartMs)
 }
 
-// pick returns the lives of a date that get totals, sorted, and those that wait: they ended, and are not final. With
-// interim those that wait get totals too. Jobs that never started get none.
+// pick returns the lives of a date that get totals, sorted, and the lives that wait: they ended, and are not final.
+// With interim the waiting lives get totals too. Jobs that never started get none.
 func pick(ended []jobs.Life, n namesakes, final func(*picked) bool, interim bool) (all, waiting []picked) {
 	for _, j := range ended {
 		if j.StartMs == nil || j.JobID == schemas.JobRest || j.JobID == schemas.JobSystem {

@@ -111,8 +111,8 @@ type recentRow struct {
 	IntervalMs    int64  `parquet:"interval_ms"`
 }
 
-// endedSince returns the jobs that ended on the date of a time or later, and the pseudo-jobs. Each comes with the time
-// from which on its intervals are of a namesake.
+// endedSince returns the jobs that ended on the date of a time or later, and the pseudo-jobs. For each it returns the
+// time from which intervals belong to a namesake.
 func (m *maker) endedSince(ms int64) (map[schemas.JobKey]int64, error) {
 	ended := map[schemas.JobKey]int64{
 		{JobID: schemas.JobRest}: math.MaxInt64, {JobID: schemas.JobSystem}: math.MaxInt64,
@@ -136,7 +136,7 @@ func (m *maker) endedSince(ms int64) (map[schemas.JobKey]int64, error) {
 	return ended, nil
 }
 
-// lastEnds returns when the last namesakes of jobs ended, for those that have some.
+// lastEnds returns when the last namesake of each job ended. Jobs without a namesake are absent.
 func (m *maker) lastEnds(all []schemas.JobKey) (map[schemas.JobKey]int64, error) {
 	last := map[schemas.JobKey]int64{}
 	dates, err := jobs.Dates(m.dir)
@@ -157,8 +157,8 @@ func (m *maker) lastEnds(all []schemas.JobKey) (map[schemas.JobKey]int64, error)
 	return last, nil
 }
 
-// since returns what the hours of jobs are read from. It goes back to the date before which none of them has rows. The
-// dates before the last namesake ended are left out.
+// since returns the inputs that contain the hours of the jobs. It goes back until a date has no rows of any of these
+// jobs. Dates before the end of a job's last namesake are left out.
 func (m *maker) since(all []schemas.JobKey, from map[schemas.JobKey]int64) (inputs []compact.Inputs, err error) {
 	cuts := map[schemas.JobKey][]int64{}
 	for k, at := range from {

@@ -97,7 +97,7 @@ func (m *maker) plan(date string) (p plan, err error) {
 	return p, err
 }
 
-// whose returns the life of a job that has an interval; nil if it gets no totals.
+// whose returns the life of a job in which an interval lies; nil if it gets no totals.
 func (p *plan) whose(k schemas.JobKey, ms int64) *picked {
 	at, _ := slices.BinarySearchFunc(p.jobs, k, func(j picked, k schemas.JobKey) int {
 		return compact.CompareJobs(j.JobKey, k)

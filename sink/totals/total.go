@@ -155,7 +155,7 @@ func (t *Total) mergeDeciles(shares []quantile.Summary) {
 
 // folder makes totals of hours that come by job, restart, metric and then in time order.
 type folder struct {
-	// whose returns the life that a job's hour with this first interval is of; nil if none gets a total of it.
+	// whose returns the life to which a job's hour with this first interval belongs; nil if no life gets a total of it.
 	whose func(k schemas.JobKey, ms int64) *picked
 	out   func(*Total) error
 	open  []*life // of one job, restart and metric: one for each life, unit and scope

@@ -45,7 +45,7 @@ func fold(t testing.TB, rows ...schemas.Row) Total {
 	return totalOf(t, hours)
 }
 
-// every is a job that all hours are of.
+// every is a job to which all hours belong.
 var every = picked{final: true}
 
 // totalOf returns the only total of hours.
@@ -118,8 +118,8 @@ func valuesOf(rnd *rand.Rand, kind, n int) []float64 {
 	return v
 }
 
-// TestTotalsOfTheLargestNumbers: sums of squares overflow, and the total is right all the same. An hour of an older
-// weir may have an infinite number, and what is made of it is null.
+// TestTotalsOfTheLargestNumbers: totals are right although sums of squares overflow. An hour of an older weir may have
+// an infinite number, and values computed from it are null.
 func TestTotalsOfTheLargestNumbers(t *testing.T) {
 	for _, v := range []float64{1e150, 1e155, 1e200, 1e308, math.MaxFloat64} {
 		var rows []schemas.Row
