@@ -20,8 +20,8 @@ func dayJob(n int, state string, startMs, endMs int64) *schemas.Job {
 	return &schemas.Job{
 		JobID: fmt.Sprint(81_000_000 + n), Name: fmt.Sprintf("case-%d.sh", n%1000),
 		User: fmt.Sprintf("user%03d", n*31%700), Account: fmt.Sprintf("project%02d", n%60), Queue: "short",
-		Nodes: nodes, Submit: new(startMs - int64(n%90)*1000), Start: &startMs, End: &endMs, State: state, Cores: new(int64(16)), TimeLimitS: new(int64(3600)),
-		MemRequestedBytes: new(int64(32 << 30)),
+		Nodes: nodes, Submit: new(startMs - int64(n%90)*1000), Start: &startMs, End: &endMs, State: state,
+		Cores: new(int64(16)), TimeLimitS: new(int64(3600)), MemRequestedBytes: new(int64(32 << 30)),
 	}
 }
 

@@ -15,7 +15,8 @@ type Metrics struct {
 	position, lag, lastStart, waits               *prometheus.GaugeVec
 	rows, files, bytes, conflicts, failures, lost *prometheus.CounterVec
 	fileSeconds                                   prometheus.Histogram
-	damaged                                       *prometheus.GaugeVec // without labels, so that it is absent before the first look
+	// damaged has no labels. It is a vector, so that it is absent before the first look.
+	damaged *prometheus.GaugeVec
 }
 
 // NewMetrics registers the metrics of the sink. A registry accepts them only once.

@@ -16,9 +16,10 @@ func day(t testing.TB, n int) *store {
 	rows := map[key]Row{}
 	for i := range n {
 		r := Row{
-			Cluster: "c", JobID: fmt.Sprint(1_000_000 + i), Name: fmt.Sprint("case-", i%1000), User: fmt.Sprint("user", i%700),
-			Nodes: []string{fmt.Sprint("node", i%9000)}, NodeCount: 1, Start: new(epoch + int64(i)),
-			End: epoch + int64(i) + 60_000, State: "COMPLETED", Position: int64(i),
+			Cluster: "c", JobID: fmt.Sprint(1_000_000 + i), Name: fmt.Sprint("case-", i%1000),
+			User: fmt.Sprint("user", i%700), Nodes: []string{fmt.Sprint("node", i%9000)}, NodeCount: 1,
+			Start: new(epoch + int64(i)),
+			End:   epoch + int64(i) + 60_000, State: "COMPLETED", Position: int64(i),
 		}
 		rows[r.key()] = r
 	}
@@ -37,7 +38,8 @@ func add(t testing.TB, s *store, n int) {
 		}
 		return sinktest.NoSync(action, path)
 	}
-	r := Row{Cluster: "c", JobID: fmt.Sprint("more", n), Start: new(epoch), End: epoch + 1, Position: int64(1_000_000 + n)}
+	r := Row{Cluster: "c", JobID: fmt.Sprint("more", n), Start: new(epoch), End: epoch + 1}
+	r.Position = int64(1_000_000 + n)
 	if bad, err := s.write(t.Context(), sinktest.LockFor, "", map[key]Row{r.key(): r}); err != nil || len(bad) > 0 {
 		t.Fatal(bad, err)
 	}
