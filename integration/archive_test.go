@@ -32,8 +32,8 @@ func TestArchivePage(t *testing.T) {
 	}
 	t.Setenv("KAFKA_SEEDS", "")
 	s := newSystem(t)
-	values := s.knownJob(t, "4711")
 	end := time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC).UnixMilli()
+	values := s.knownJob(t, "4711", end-60_000)
 	s.produceJob(&schemas.Job{
 		JobID: "4711", Name: "cfd", User: "ada", Account: "p1", Queue: "batch", Nodes: []string{"n1", "n2"},
 		Cpus: []int32{0, 1}, State: schemas.StateTimeout, Start: new(end - 3600_000), End: &end, Cores: new(int64(4)),
@@ -209,10 +209,10 @@ type known struct {
 	rows       [][]float64
 }
 
-// knownJob writes summaries of a job into the topic.
-func (s *system) knownJob(t *testing.T, job string) known {
+// knownJob writes summaries of a job into the topic, from a start on.
+func (s *system) knownJob(t *testing.T, job string, start int64) known {
 	t.Helper()
-	summaries, values := knownSummaries(t, s.cfg.Cluster, job, time.Now().UnixMilli()/1000*1000)
+	summaries, values := knownSummaries(t, s.cfg.Cluster, job, start)
 	for _, sum := range summaries {
 		value, err := schemas.MarshalChecked(sum)
 		if err != nil {

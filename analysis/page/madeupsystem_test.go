@@ -63,7 +63,7 @@ func madeUpMachine(name string) *machine.Input {
 			if i%often == 1 {
 				in.Found = append(
 					in.Found,
-					machine.Found{JobKey: j.JobKey, Rule: in.Rules[k].ID, Severity: r.Float64()},
+					machine.Found{JobKey: j.JobKey, StartMs: j.StartMs, Rule: in.Rules[k].ID, Severity: r.Float64()},
 				)
 			}
 		}
