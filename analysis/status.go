@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
@@ -167,10 +168,11 @@ func (s *Status) balancer(ctx context.Context, from *reader) error {
 	return nil
 }
 
-// lists reads the balancer's record about a job list as a whole.
+// lists reads the balancer's record about a job list as a whole. A user from before this reading has no permission on
+// the topic, and still gets the rest of the status.
 func (s *Status) lists(ctx context.Context, from *reader) error {
 	key := string(schemas.JobKey{JobID: schemas.JobOfLists}.Key())
-	return from.all(ctx, from.cfg.Prefix+schemas.TopicJobs, func(r *kgo.Record) error {
+	err := from.all(ctx, from.cfg.Prefix+schemas.TopicJobs, func(r *kgo.Record) error {
 		if string(r.Key) != key {
 			return nil
 		}
@@ -182,6 +184,10 @@ func (s *Status) lists(ctx context.Context, from *reader) error {
 		}
 		return nil
 	})
+	if errors.Is(err, kerr.TopicAuthorizationFailed) {
+		return nil
+	}
+	return err
 }
 
 // sink compares the archive with the topic. A difference alone is no fault, because the sink gathers records before it

@@ -113,8 +113,9 @@ func readers() []role {
 		{
 			name: "status",
 			read: []string{
-				schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicBalance, schemas.TopicJobSummary,
-				schemas.TopicRejects, schemas.TopicProgress, schemas.TopicMergeProgress, schemas.TopicFindProgress,
+				schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicBalance, schemas.TopicJobs,
+				schemas.TopicJobSummary, schemas.TopicRejects, schemas.TopicProgress, schemas.TopicMergeProgress,
+				schemas.TopicFindProgress,
 			},
 			describe: []string{schemas.TopicPartials}, look: []string{"collect", "merge", "find"},
 		},
