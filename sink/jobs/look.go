@@ -8,6 +8,8 @@ import (
 	"os"
 	"runtime"
 	"sync"
+
+	"github.com/weirhpc/weir/sink"
 )
 
 // seen is what the files of all dates have of some jobs.
@@ -83,8 +85,7 @@ func lookAt(path string, before *seenFile, read func(path string) ([]Row, error)
 		return nil
 	case err != nil:
 		return &seenFile{err: err}
-	case before != nil && before.err == nil && os.SameFile(info, before.info) && info.Size() == before.info.Size() &&
-		info.ModTime().Equal(before.info.ModTime()):
+	case before != nil && before.err == nil && sink.SameFile(info, before.info):
 		return before
 	}
 	rows, err := read(path)
