@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/producers/source"
@@ -178,25 +179,51 @@ func (f *fleet) forms(t *testing.T, start int64) {
 }
 
 // TestIntervalNeedsNoAcknowledgement: all records of a node's interval leave before the brokers acknowledge the first.
-// So the number of jobs on a node does not multiply the latency.
+// So the number of jobs on a node does not multiply the latency. An agent on one processor sends without a linger.
 func TestIntervalNeedsNoAcknowledgement(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *lab) {
-		cluster, latency := l.startLateBroker(t)
-		f := busy{128, 12}.fleet(t, l, slog.New(slog.DiscardHandler))
-		p := publish(t, f)
-		start := time.Now().Add(-time.Minute).UnixMilli() / 200 * 200
-		f.forms(t, start)
-		kafkatest.Eventually(t, "a client that knows the brokers and its own identity", p.idle)
-		if got := l.inLog(cluster); got != 129 {
-			t.Fatalf("%d records are in the log, want 129", got)
-		}
-		latency.Store(int64(time.Hour))
-		f.forms(t, start+200)
-		time.Sleep(10 * time.Second)
-		if got := l.inLog(cluster); got != 2*129 {
-			t.Errorf("%d of 129 records left before the first acknowledgement", got-129)
-		}
-	})
+	for _, procs := range []int{1, 4} {
+		t.Run(fmt.Sprint("GOMAXPROCS=", procs), func(t *testing.T) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+			inBubble(t, func(t *testing.T, l *lab) {
+				cluster, latency := l.startLateBroker(t)
+				f := busy{128, 12}.fleet(t, l, slog.New(slog.DiscardHandler))
+				p := publish(t, f)
+				start := time.Now().Add(-time.Minute).UnixMilli() / 200 * 200
+				f.forms(t, start)
+				kafkatest.Eventually(t, "a client that knows the brokers and its own identity", p.idle)
+				if got := l.inLog(cluster); got != 129 {
+					t.Fatalf("%d records are in the log, want 129", got)
+				}
+				latency.Store(int64(time.Hour))
+				f.forms(t, start+200)
+				time.Sleep(10 * time.Second)
+				if got := l.inLog(cluster); got != 2*129 {
+					t.Errorf("%d of 129 records left before the first acknowledgement", got-129)
+				}
+			})
+		})
+	}
+}
+
+// TestLinger: only an agent of one node on one processor sends without a linger.
+func TestLinger(t *testing.T) {
+	for _, c := range []struct {
+		procs, nodes int
+		want         time.Duration
+	}{
+		{1, 1, 0}, {4, 1, 5 * time.Millisecond}, {1, 2, 5 * time.Millisecond},
+	} {
+		t.Run(fmt.Sprintf("GOMAXPROCS=%d, %d nodes", c.procs, c.nodes), func(t *testing.T) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(c.procs))
+			inBubble(t, func(t *testing.T, l *lab) {
+				l.startBroker(t, t.TempDir())
+				f := l.newFleet(t, Load{}.members(nil, SimulatedNodes(c.nodes), false), (&kafkatest.Log{}).Logger())
+				if got := publish(t, f).client.OptValue(kgo.ProducerLinger); got != c.want {
+					t.Errorf("records linger for %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
 }
 
 // TestBusyNodeIsInTime: at any latency of acknowledgements, all records of an interval are in the log when its grace
