@@ -31,14 +31,21 @@ var (
 
 var missing = math.NaN()
 
-func perfSoftware() source {
-	return source{"perf_software", schemas.ScopeCore, "perf software events", []metric{
+func perfSoftware() source { return perfSoftwareOf(linux) }
+
+func perfSoftwareOf(k perfKernel) source {
+	metrics := []metric{
 		{"task_clock", "1", Ratio, "task-clock / time"},
 		{"page_faults", "1/s", Rate, "page-faults / time"},
 		{"page_faults_major", "1/s", Rate, "major-faults / time"},
 		{"context_switches", "1/s", Rate, "context-switches / time"},
 		{"cpu_migrations", "1/s", Rate, "cpu-migrations / time"},
-	}, openPerfSoftware}
+		{"clock", "Hz", Gauge, "mean while not halted: (aperf / mperf) * (tsc / time)"},
+	}
+	return source{
+		"perf_software", schemas.ScopeCore, "perf events that need no counter: software, msr", metrics,
+		func(cfg config.Agent, log *slog.Logger) (probe, error) { return openPerfSoftware(k, metrics, cfg, log) },
+	}
 }
 
 // softwareEvent makes an event of the attributes that perf-utils has for it.
@@ -67,7 +74,32 @@ func softwareGroup() eventGroup {
 	}
 }
 
-func openPerfSoftware(cfg config.Agent, log *slog.Logger) (probe, error) {
+// clockGroup counts the mean clock while the CPU was not halted: aperf counts at it, mperf and tsc at the nominal one.
+func clockGroup() eventGroup {
+	return eventGroup{
+		events: []event{named(aperf, "msr", "aperf"), named(mperf, "msr", "mperf"), named(tsc, "msr", "tsc")},
+		gives: []gives{{"clock", func(c *counts) float64 {
+			return per(c[aperf], c[mperf]) * per(c[tsc], c[seconds])
+		}}},
+	}
+}
+
+// alwaysGroup has the events that need none of the CPU's counters, so the kernel counts them all of the time. A read of
+// a group interrupts its CPU, and one read is enough for all of these. In a group with events that need counters they
+// would wait for its turn, and their counts would become estimates. A CPU of Arm has no events of its clock.
+func alwaysGroup(of cpuModel) eventGroup {
+	software := softwareGroup()
+	if of.implementer != 0 {
+		return software
+	}
+	clock := clockGroup()
+	return eventGroup{
+		events: slices.Concat(software.events, clock.events), gives: slices.Concat(software.gives, clock.gives),
+		parts: []eventGroup{software, clock},
+	}
+}
+
+func openPerfSoftware(k perfKernel, metrics []metric, cfg config.Agent, log *slog.Logger) (probe, error) {
 	if !cfg.Perf {
 		return probe{}, errPerfOff
 	}
@@ -75,11 +107,13 @@ func openPerfSoftware(cfg config.Agent, log *slog.Logger) (probe, error) {
 	if err != nil {
 		return probe{}, err
 	}
-	f, absent := newPerfForm(linux, perfSoftware().metrics, []eventGroup{softwareGroup()}, cpus[0], 0)
-	if f.restrict(cfg, cfg.Measures); len(f.groups) == 0 {
-		return probe{}, noEvents(cfg, perfSoftware().metrics, absent)
+	model, _ := thisCPU(cfg) // without it only the reason of a metric that is absent changes
+	wanted := resolved(cfg.SysPath, []eventGroup{alwaysGroup(model)})
+	f, absent := newPerfForm(k, metrics, wanted, cpus[0], 0)
+	if f.keep(cfg.Measures); len(f.groups) == 0 { // a host may have a part of the clock's events, which tells nothing
+		return probe{}, noEvents(cfg, metrics, absent)
 	}
-	groups := newPerfGroups(log, linux, f.groups)
+	groups := newPerfGroups(log, k, f.groups)
 	if err := groups.openAll(cpus); err != nil {
 		return probe{}, err
 	}

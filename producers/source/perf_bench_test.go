@@ -45,7 +45,7 @@ func TestSteadyLoopAllocatesNothing(t *testing.T) {
 		t.Errorf("forming allocates %g times", n)
 	}
 
-	p, err := openPerfSoftware(config.Agent{ProcPath: "/proc", Perf: true}, slog.New(slog.DiscardHandler))
+	p, err := perfSoftware().open(config.Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Skip("SKIPPED: the kernel refuses perf events here:", err)
 	}
@@ -70,7 +70,7 @@ func TestSteadyLoopAllocatesNothing(t *testing.T) {
 
 // BenchmarkReadOfThisMachine reads the software events of all CPUs here, from one thread that goes where it wants.
 func BenchmarkReadOfThisMachine(b *testing.B) {
-	p, err := openPerfSoftware(config.Agent{ProcPath: "/proc", Perf: true}, slog.New(slog.DiscardHandler))
+	p, err := perfSoftware().open(config.Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Skip(err)
 	}
@@ -81,6 +81,38 @@ func BenchmarkReadOfThisMachine(b *testing.B) {
 		if into, err = p.read(into, Vitals{}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkReadClock reads events of the clock on all CPUs here, in the group of the software events or in another one.
+// A virtual machine has tsc at most.
+func BenchmarkReadClock(b *testing.B) {
+	clock := resolved("/sys", []eventGroup{clockGroup()})[0]
+	clock.events = slices.DeleteFunc(clock.events, func(e event) bool { return e.lacking != nil })
+	if len(clock.events) == 0 {
+		b.Skip("the kernel has no PMU msr here")
+	}
+	software := softwareGroup()
+	together := eventGroup{events: slices.Concat(software.events, clock.events)}
+	cpus, err := onlineCPUs("/proc")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, wanted := range map[string][]eventGroup{"together": {together}, "apart": {software, clock}} {
+		b.Run(name, func(b *testing.B) {
+			groups := newPerfGroups(slog.New(slog.DiscardHandler), linux, wanted)
+			if err := groups.openAll(cpus); err != nil {
+				b.Skip(err)
+			}
+			defer groups.close()
+			b.ReportAllocs()
+			var into reading
+			for b.Loop() {
+				if into, err = groups.read(into); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -75,7 +75,6 @@ func nodeMetrics() []metric {
 func coreMetrics() []metric {
 	return []metric{
 		{"ipc", "1", Ratio, "instructions / cycles"},
-		{"clock", "Hz", Gauge, "mean while not halted: (aperf / mperf) * (tsc / time)"},
 		{"cycles", "1/s", Rate, "cycles while not halted / time"},
 		{"instructions", "1/s", Rate, "instructions retired / time"},
 		{"flops_dp", "FLOP/s", Rate, "(scalar + 2 packed 128 + 4 packed 256 + 8 packed 512), double precision / time"},
@@ -121,6 +120,7 @@ type perfSet struct {
 	yielded bool
 	stale   bool // the lock is ignored, and the log says so
 	users   int  // open sources
+	always  int  // events of a CPU that need no counter: another source opens them
 
 	boundary int64 // of the last reading
 	cores    reading
@@ -146,11 +146,12 @@ func (s *perfSet) open(cfg config.Agent, log *slog.Logger) {
 	if cpus, s.refused = onlineCPUs(cfg.ProcPath); s.refused != nil {
 		return
 	}
-	info, err := os.ReadFile(filepath.Join(cfg.ProcPath, "cpuinfo"))
+	model, err := thisCPU(cfg)
 	if err != nil {
 		log.Info("the kind of CPU is not known: only general events are counted", "err", err)
 	}
-	arch := architectureOf(parseCPUInfo(info))
+	arch := architectureOf(model)
+	s.always = len(alwaysGroup(model).events)
 	slots, _ := readNumber(filepath.Join(pmuDir(cfg.SysPath, "armv8_pmuv3_0"), "caps/slots"))
 	s.form, s.absent = newPerfForm(s.kernel, coreMetrics(), resolved(cfg.SysPath, arch.groups), cpus[0], slots)
 	s.form.restrict(cfg, neededOfCores(cfg))
@@ -168,6 +169,12 @@ func (s *perfSet) open(cfg config.Agent, log *slog.Logger) {
 	} else {
 		s.refused = cmp.Or(s.refused, s.count(cpus))
 	}
+}
+
+// thisCPU is the host's model of CPU.
+func thisCPU(cfg config.Agent) (cpuModel, error) {
+	info, err := os.ReadFile(filepath.Join(cfg.ProcPath, "cpuinfo"))
+	return parseCPUInfo(info), err
 }
 
 // resolved finds the events that the kernel describes by name.
@@ -205,7 +212,7 @@ func limitFiles() uint64 {
 
 // fit leaves out the last groups where the process may not open as many files as all groups of all CPUs need.
 func (s *perfSet) fit(cpus int, files uint64) {
-	need := uint64(spareFiles + cpus*len(softwareGroup().events))
+	need := uint64(spareFiles + cpus*s.always)
 	for _, c := range s.memory {
 		need += uint64(len(c.events))
 	}

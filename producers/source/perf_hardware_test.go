@@ -62,7 +62,9 @@ func (m *countedMachine) open() {
 		m.set.kernel = m.kernel.calls()
 	}
 	m.host = &Host{cfg: m.cfg, log: log}
-	for _, s := range []source{stat(), m.set.perfHardware(), m.set.perfMemory(), m.set.perfNode()} {
+	for _, s := range []source{
+		stat(), m.set.perfHardware(), m.set.perfMemory(), m.set.perfNode(), perfSoftwareOf(m.kernel.calls()),
+	} {
 		if !measuredFrom(m.cfg, &s) {
 			continue
 		}
@@ -286,6 +288,11 @@ func TestLockOfTheCounters(t *testing.T) {
 				t.Errorf("%s: %s = %v", when, name, got[name])
 			}
 		}
+		for _, name := range []string{"page_faults", "clock"} { // which need no counter
+			if got[name] == nil {
+				t.Errorf("%s: no %s", when, name)
+			}
+		}
 	}
 	has("before", true)
 	if err := os.Mkdir(m.cfg.PerfLock, 0o755); err != nil {
@@ -293,7 +300,7 @@ func TestLockOfTheCounters(t *testing.T) {
 	}
 	for range 3 {
 		has("while the lock is held", false)
-		if open := m.kernel.openFiles(); open != 0 {
+		if open := m.kernel.openCounters(); open != 0 {
 			t.Errorf("%d events are open while the lock is held", open)
 		}
 	}
@@ -334,11 +341,11 @@ func TestLockAtTheStart(t *testing.T) {
 			t.Errorf("%s is absent: %v", name, m.absent[name])
 		}
 	}
-	if open := m.kernel.openFiles(); open != 0 {
+	if open := m.kernel.openCounters(); open != 0 {
 		t.Errorf("%d events are open", open)
 	}
 	for _, e := range m.kernel.fds { // what the kernel has was asked without taking a counter from the job
-		if e.attr.Bits&unix.PerfBitDisabled == 0 {
+		if e.needsCounter() && e.attr.Bits&unix.PerfBitDisabled == 0 {
 			t.Errorf("event %#x was enabled", e.attr.Config)
 		}
 	}
@@ -370,19 +377,78 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestEventsThatNeedNoCounter: software events and those of the clock are read at once. A kernel that refuses to count
+// them together gives the same values by two reads. A CPU without all events of the clock opens none of them.
+func TestEventsThatNeedNoCounter(t *testing.T) {
+	rates := func(cpu int, attr unix.PerfEventAttr) uint64 {
+		switch attr.Type {
+		case unix.PERF_TYPE_SOFTWARE:
+			return 1e6*(1+attr.Config) + uint64(cpu)
+		case fakeMSR:
+			return map[uint64]uint64{0: 2_400_000_000, 1: 3_000_000_000, 2: 2_000_000_000}[attr.Config]
+		}
+		return 1e9
+	}
+	hz := []float64{3.6e9, 3.6e9, 3.6e9, 3.6e9} // 3e9 / 2e9 = 1.5 times the nominal 2.4e9
+	want := map[string][]float64{ // by linux/perf_event.h page-faults are 2, context-switches 3, major faults 6
+		"task_clock":        {.002, .002000001, .002000002, .002000003}, // of ns
+		"page_faults":       {3e6, 3e6 + 1, 3e6 + 2, 3e6 + 3},
+		"context_switches":  {4e6, 4e6 + 1, 4e6 + 2, 4e6 + 3},
+		"cpu_migrations":    {5e6, 5e6 + 1, 5e6 + 2, 5e6 + 3},
+		"page_faults_major": {7e6, 7e6 + 1, 7e6 + 2, 7e6 + 3},
+	}
+	for name, c := range map[string]struct {
+		change          func(*countedMachine)
+		groups, members int // of events that need no counter, on a CPU
+		clock           []float64
+	}{
+		"together": {func(*countedMachine) {}, 1, 8, hz},
+		"apart":    {func(m *countedMachine) { m.kernel.apart = true }, 2, 8, hz},
+		"a part of the clock": {func(m *countedMachine) {
+			if err := os.Remove(filepath.Join(m.dir, "sys/bus/event_source/devices/msr/events/mperf")); err != nil {
+				t.Fatal(err)
+			}
+		}, 1, 5, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newCountedMachine(t, "sapphire-rapids", rates, c.change)
+			m.interval()
+			got := m.interval()
+			m.expect(got, want)
+			m.expect(got, map[string][]float64{"clock": c.clock})
+			if missing := m.absent["clock"]; (missing == nil) != (c.clock != nil) {
+				t.Errorf("clock is absent: %v", missing)
+			}
+			groups, members := 0, 0
+			for fd, e := range m.kernel.fds {
+				if !e.closed && !e.needsCounter() {
+					members++
+					if !m.kernel.isMember(fd) {
+						groups++
+					}
+				}
+			}
+			if groups != 4*c.groups || members != 4*c.members { // on four CPUs
+				t.Errorf("%d events in %d groups", members, groups)
+			}
+		})
+	}
+}
+
 // TestFilesOfManyCPUs: a machine of 4,096 CPUs has more events than the process may open. The most important are
 // opened.
 func TestFilesOfManyCPUs(t *testing.T) {
-	set := &perfSet{kernel: newFakeKernel(1).calls(), log: slog.New(slog.DiscardHandler)}
+	always := len(alwaysGroup(cpuModel{}).events)
+	set := &perfSet{kernel: newFakeKernel(1).calls(), log: slog.New(slog.DiscardHandler), always: always}
 	set.form, set.absent = newPerfForm(set.kernel, coreMetrics(), describedHere(sapphireRapids.groups), 0, 0)
-	// 512 files and 4,096 * 5 software events are spared: 20,992. The first group takes 4,096 * 7 = 28,672, the second
-	// 4,096 * 8 = 32,768, the clock's 4,096 * 3 = 12,288: 94,720. The next, of 4,096 * 6 = 24,576, is too many.
+	// 512 files and 4,096 * (5 + 3) software events and those of the clock are spared: 33,280. The first group takes
+	// 4,096 * 7 = 28,672, the second 4,096 * 8 = 32,768: 94,720. The next, of 4,096 * 6 = 24,576, is too many.
 	set.fit(4096, 100_000)
-	if len(set.form.groups) != 3 {
+	if len(set.form.groups) != 2 {
 		t.Errorf("%d groups are kept", len(set.form.groups))
 	}
 	for name, want := range map[string]bool{
-		"ipc": true, "flops_dp": true, "clock": true, "tma_frontend": false, "l2_misses": false,
+		"ipc": true, "flops_dp": true, "tma_frontend": false, "l2_misses": false,
 		"loads_per_store": false,
 	} {
 		if (set.absent[name] == nil) != want {
@@ -502,7 +568,7 @@ func TestRefusedSetIsTriedAgain(t *testing.T) {
 // TestSourcesReadAtTheSameTime: the host reads each source in a goroutine of its own, and forms in yet another.
 func TestSourcesReadAtTheSameTime(t *testing.T) {
 	m := newCountedMachine(t, "sapphire-rapids", rapids, nil)
-	probes := m.host.probes[1:]
+	probes := m.host.probes[1:4] // that share the set
 	from, to := make([]reading, len(probes)), make([]reading, len(probes))
 	for boundary := range int64(50) {
 		m.kernel.now += 1e9

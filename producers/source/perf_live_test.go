@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,7 +62,8 @@ func TestSoftwareEventsAgainstPerf(t *testing.T) {
 	if _, err := perfStat(t.Context(), "true"); err != nil {
 		t.Skip("SKIPPED: perf(1) may not count here:", err)
 	}
-	p, err := openPerfSoftware(config.Agent{ProcPath: "/proc", Perf: true}, slog.New(slog.DiscardHandler))
+	p, err := perfSoftware().open(config.Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true},
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Skip("SKIPPED: the kernel refuses perf events here:", err)
 	}
@@ -143,7 +145,7 @@ func TestSoftwareEventsAgainstPerf(t *testing.T) {
 // TestSoftwareEventsCount: page faults of this process are counted, without another program that counts them. A group
 // whose events join it while it counts stays at 0 here.
 func TestSoftwareEventsCount(t *testing.T) {
-	p, err := openPerfSoftware(config.Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true},
+	p, err := perfSoftware().open(config.Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true},
 		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Skip("SOFTWARE EVENTS ARE NOT TRIED: the kernel refuses them: ", err)
@@ -171,6 +173,35 @@ func TestSoftwareEventsCount(t *testing.T) {
 	}
 	if math.Round(faults) < pages {
 		t.Errorf("%g page faults were counted, of %d at least", faults, pages)
+	}
+}
+
+// TestKernelCountsTogether: this kernel takes events of PMU msr into a group of software events, and counts both all of
+// the time.
+func TestKernelCountsTogether(t *testing.T) {
+	clock := resolved("/sys", []eventGroup{clockGroup()})[0].events
+	clock = slices.DeleteFunc(clock, func(e event) bool { return e.lacking != nil })
+	if len(clock) == 0 {
+		t.Skip("COUNTING TOGETHER IS NOT TRIED: the kernel has no PMU msr here")
+	}
+	events := slices.Concat(softwareGroup().events, clock)
+	g, err := linux.openEvents(0, events)
+	if err != nil {
+		t.Skip("COUNTING TOGETHER IS NOT TRIED: the kernel refuses perf events here: ", err)
+	}
+	defer linux.closeGroup(&g)
+	buf := make([]byte, 8*(3+len(events)))
+	from, err1 := linux.readGroup(nil, &g, buf)
+	time.Sleep(20 * time.Millisecond)
+	to, err2 := linux.readGroup(nil, &g, buf)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if to[rowRunning]-from[rowRunning] != to[rowEnabled]-from[rowEnabled] {
+		t.Errorf("they waited for their turn: from %v to %v", from, to)
+	}
+	if last := len(to) - 1; to[rowEvents] <= from[rowEvents] || to[last] <= from[last] {
+		t.Errorf("task-clock or %s stands still: from %v to %v", events[len(events)-1].name, from, to)
 	}
 }
 

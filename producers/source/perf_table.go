@@ -186,13 +186,6 @@ var (
 		{"loads_per_store", ratioOf(loads, stores)},
 		{"loads_per_l3_miss", ratioOf(loads, l3Misses)},
 	}
-	// clock is the mean clock while the CPU was not halted: aperf counts at it, mperf and tsc at the nominal one.
-	clockGroup = eventGroup{
-		events: []event{named(aperf, "msr", "aperf"), named(mperf, "msr", "mperf"), named(tsc, "msr", "tsc")},
-		gives: []gives{{"clock", func(c *counts) float64 {
-			return per(c[aperf], c[mperf]) * per(c[tsc], c[seconds])
-		}}},
-	}
 )
 
 // Floating-point instructions of Intel's CPUs since Skylake: the codes are the same in the tables of all of them.
@@ -330,7 +323,7 @@ var skylakeTopdown = eventGroup{
 var skylakeSP = architecture{
 	name: "Intel Skylake-SP or Cascade Lake",
 	groups: []eventGroup{
-		coreGroup, intelFP, clockGroup, intelCache(0xf1), intelMemory, skylakeTopdown,
+		coreGroup, intelFP, intelCache(0xf1), intelMemory, skylakeTopdown,
 	},
 }
 
@@ -345,7 +338,7 @@ var iceLakeSP = architecture{
 				intel(stalledMemory, "CYCLE_ACTIVITY.STALLS_MEM_ANY", 0xa3, 0x14, 20)),
 			gives: append(append([]gives(nil), givesCore...), givesStalls...),
 		},
-		intelFP, clockGroup, intelTopdown, intelCache(0xf1), intelMemory,
+		intelFP, intelTopdown, intelCache(0xf1), intelMemory,
 	},
 }
 
@@ -361,14 +354,14 @@ var sapphireRapids = architecture{
 				intel(stalledMemory, "EXE_ACTIVITY.BOUND_ON_LOADS", 0xa6, 0x21, 5)),
 			gives: append(append([]gives(nil), givesCore...), givesStalls...),
 		},
-		intelFP, clockGroup, intelTopdownMemory, intelCache(0x25), intelMemory,
+		intelFP, intelTopdownMemory, intelCache(0x25), intelMemory,
 	},
 }
 
 // Any other CPU of Intel. Events 0x2e/0x41 and those of the core group are architectural.
 var otherIntel = architecture{
 	name: "another CPU of Intel",
-	groups: []eventGroup{coreGroup, clockGroup, {
+	groups: []eventGroup{coreGroup, {
 		events: []event{countInstructions, intel(l3Misses, "LONGEST_LAT_CACHE.MISS", 0x2e, 0x41, 0)},
 		gives:  givesCache[2:],
 	}},
@@ -421,7 +414,7 @@ var zen2 = architecture{
 	groups: []eventGroup{
 		coreGroup,
 		{events: []event{amd(flops, "fp_ret_sse_avx_ops.all", 0x03, 0x0f)}, gives: givesFlops},
-		clockGroup, amdCache(0x43), amdMemory(0x43),
+		amdCache(0x43), amdMemory(0x43),
 	},
 	fabric: dramChannels,
 }
@@ -432,7 +425,7 @@ var zen3 = architecture{
 	groups: []eventGroup{
 		coreGroup,
 		{events: []event{amd(flops, "fp_ret_sse_avx_ops.all", 0x03, 0x0f)}, gives: givesFlops},
-		clockGroup, amdCache(0x44), amdMemory(0x44, amdL3Hits),
+		amdCache(0x44), amdMemory(0x44, amdL3Hits),
 	},
 	fabric: dramChannels,
 }
@@ -484,7 +477,6 @@ var zen4 = architecture{
 	groups: []eventGroup{
 		coreGroup,
 		{events: []event{amd(flops, "fp_ret_sse_avx_ops.all", 0x03, 0x1f)}, gives: givesFlops},
-		clockGroup,
 		amdWidths, amdTopdown(6),
 		{
 			events: []event{
@@ -513,7 +505,6 @@ var zen5 = architecture{
 	groups: []eventGroup{
 		coreGroup,
 		{events: []event{amd(flops, "fp_ret_sse_avx_ops.all", 0x03, 0x0f)}, gives: givesFlops},
-		clockGroup,
 		{
 			events: []event{
 				amd(flopsDP, "retired_sse_avx_flops_all_dp_scalar", 0x03, 0x8f),
@@ -623,4 +614,4 @@ var (
 )
 
 // A CPU of which no table is known.
-var otherCPU = architecture{name: "a CPU without a table", groups: []eventGroup{coreGroup, clockGroup}}
+var otherCPU = architecture{name: "a CPU without a table", groups: []eventGroup{coreGroup}}

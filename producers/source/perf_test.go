@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 // fakeKernel has perf events as Linux has them. A CPU that goes offline detaches its events for good, and their counts
 // stand still. It refuses a group of more events than the CPU has counters.
 type fakeKernel struct {
+	mu        sync.Mutex // guards its calls, which sources make at the same time
 	now       uint64 // ns
 	online    map[int]bool
 	refuse    map[int]bool
@@ -31,6 +33,7 @@ type fakeKernel struct {
 	starve    uint64 // the config of a leader whose group gets no counters
 	counters  int    // of a CPU, without those of cycles and instructions; 0: enough
 	lacks     map[uint64]error
+	apart     bool // a group has events of one PMU
 	// count is what an event has counted on a CPU since it was opened.
 	count func(cpu int, attr unix.PerfEventAttr, since uint64) uint64
 	fds   []*fakeEvent
@@ -51,6 +54,9 @@ type fakeEvent struct {
 // fakeFixed is the kind of an event that has a counter of its own.
 const fakeFixed = 98
 
+// fakeMSR is the kind of the events of PMU msr, on the machines of testdata that have it.
+const fakeMSR = 18
+
 func newFakeKernel(cpus int) *fakeKernel {
 	k := &fakeKernel{now: 1, online: map[int]bool{}, refuse: map[int]bool{}}
 	for cpu := range cpus {
@@ -66,7 +72,28 @@ func newFakeKernel(cpus int) *fakeKernel {
 }
 
 func (k *fakeKernel) calls() perfKernel {
-	return perfKernel{open: k.open, start: k.start, read: k.read, close: k.close}
+	return perfKernel{
+		open: func(attr *unix.PerfEventAttr, cpu, leader int) (int, error) {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			return k.open(attr, cpu, leader)
+		},
+		start: func(leader int) error {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			return k.start(leader)
+		},
+		read: func(fd int, into []byte) (int, error) {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			return k.read(fd, into)
+		},
+		close: func(fd int) error {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			return k.close(fd)
+		},
+	}
 }
 
 func (k *fakeKernel) open(attr *unix.PerfEventAttr, cpu, leader int) (int, error) {
@@ -90,7 +117,7 @@ func (k *fakeKernel) open(attr *unix.PerfEventAttr, cpu, leader int) (int, error
 				raw++
 			}
 		}
-		if k.counters > 0 && raw > k.counters {
+		if k.counters > 0 && raw > k.counters || k.apart && lead.attr.Type != attr.Type {
 			return 0, unix.EINVAL
 		}
 		lead.group = append(lead.group, e)
@@ -188,6 +215,18 @@ func (k *fakeKernel) openFiles() (count int) {
 	}
 	return count
 }
+
+// openCounters counts the open events that need a counter of the CPU. msr is the kind of its PMU on all machines.
+func (k *fakeKernel) openCounters() (count int) {
+	for _, e := range k.fds {
+		if !e.closed && e.needsCounter() {
+			count++
+		}
+	}
+	return count
+}
+
+func (e *fakeEvent) needsCounter() bool { return e.attr.Type != unix.PERF_TYPE_SOFTWARE && e.attr.Type != fakeMSR }
 
 // smtMachine is a host of four CPUs with the sources stat and perf_hardware.
 type smtMachine struct {

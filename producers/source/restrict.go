@@ -32,9 +32,13 @@ func NotOpened(cfg config.Agent) (names []string) {
 // restrict leaves out the metrics of the groups that are not needed, then the events that no other metric needs, then
 // groups without events. It comes after the kernel has said which events it counts, since a part of these counts too.
 func (f *perfForm) restrict(cfg config.Agent, needed func(metric string) bool) {
-	if cfg.List == nil {
-		return
+	if cfg.List != nil {
+		f.keep(needed)
 	}
+}
+
+// keep is restrict for any list.
+func (f *perfForm) keep(needed func(metric string) bool) {
 	summed := f.sum >= 0 && needed("flops_any")
 	if !summed {
 		f.sum = -1

@@ -283,7 +283,7 @@ func TestPerfEventsAlone(t *testing.T) {
 		whole := newCountedMachine(t, machine, rates, nil)
 		all, events := whole.interval(), whole.kernel.openFiles()
 		tried := 0
-		for _, m := range slices.Concat(coreMetrics(), memoryMetrics(), nodeMetrics()) {
+		for _, m := range slices.Concat(coreMetrics(), memoryMetrics(), nodeMetrics(), perfSoftware().metrics) {
 			if all[m.name] == nil {
 				continue
 			}
@@ -307,7 +307,7 @@ func TestPerfEventsAlone(t *testing.T) {
 // TestSoftwareEventsAlone: the leader of a group may be left out.
 func TestSoftwareEventsAlone(t *testing.T) {
 	k := newFakeKernel(1)
-	f, _ := newPerfForm(k.calls(), perfSoftware().metrics, []eventGroup{softwareGroup()}, 0, 0)
+	f, _ := newPerfForm(k.calls(), perfSoftware().metrics, []eventGroup{alwaysGroup(cpuModel{})}, 0, 0)
 	cfg := keeping(config.Agent{}, "page_faults", "context_switches")
 	f.restrict(cfg, cfg.Measures)
 	var names []string
@@ -317,9 +317,10 @@ func TestSoftwareEventsAlone(t *testing.T) {
 	if want := []string{"page-faults", "context-switches"}; !slices.Equal(names, want) || len(f.groups) != 1 {
 		t.Errorf("events %q in %d groups, want %q", names, len(f.groups), want)
 	}
-	out := []float64{math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()}
+	nan := math.NaN()
+	out := []float64{nan, nan, nan, nan, nan, nan}
 	f.form([]uint64{0, 0, 0, 0}, []uint64{2e9, 2e9, 6, 8}, 0, out)
-	want := []float64{math.NaN(), 3, math.NaN(), 4, math.NaN()} // 6 / 2 s, 8 / 2 s
+	want := []float64{nan, 3, nan, 4, nan, nan} // 6 / 2 s, 8 / 2 s
 	if diff := cmp.Diff(want, out, cmpopts.EquateNaNs()); diff != "" {
 		t.Errorf("values (-want +got):\n%s", diff)
 	}
