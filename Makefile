@@ -46,8 +46,8 @@ STUDY := TestStudyInShort
 RATIO := TestAgainstNaive$$
 WIDE  := TestSelectionExample|TestMetricsDriftArchive|TestCompare$$
 RUNS  := . ./kafka ./processors ./balancer ./balancer/scheduler ./sink ./producers ./producers/source ./integration \
-	./analysis/selection/study ./topology/study
-ALL   := ./topology/network ./schemas ./quantile ./analysis/rules ./sink/compact ./sink/findings ./sink/jobs ./sink/totals ./integration/month
+	./selection/study ./topology/discovery/study
+ALL   := ./topology/discovery/network ./schemas ./quantile ./rules ./sink/compact ./sink/findings ./sink/jobs ./sink/totals ./simulate
 test:
 	$(GO) test -race -count=1 -timeout 20m ./...
 	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)|$(AGENT)|$(WIDE)|$(STUDY)|$(RATIO)' $(RUNS)
@@ -111,7 +111,7 @@ test-topology:
 .PHONY: selection-example
 selection-example: build
 	mkdir -p selection-example
-	$(GO) run ./analysis/selection/study/example >selection-example/run.csv
+	$(GO) run ./selection/study/example >selection-example/run.csv
 	bin/weir metrics select --from selection-example/run.csv --response y --out selection-example/metrics.yaml \
 		--report selection-example >/dev/null
 	bin/weir metrics compare --from selection-example/run.csv --response y --model linear \
@@ -244,18 +244,18 @@ accuracy:
 # Ends with an error where a goal does not hold.
 .PHONY: selection-study
 selection-study:
-	$(GO) test -c -o bin/selection-study.test ./analysis/selection/study
-	cd analysis/selection/study && $(CURDIR)/bin/selection-study.test -test.run 'TestStudy$$' -test.v -test.timeout 40m -full
+	$(GO) test -c -o bin/selection-study.test ./selection/study
+	cd selection/study && $(CURDIR)/bin/selection-study.test -test.run 'TestStudy$$' -test.v -test.timeout 40m -full
 
 # Measures the goals of topology discovery on the thesis's tables and on made-up networks, with fixed seeds, and writes the
 # tables of docs/topology.md anew. Ends with an error where a goal does not hold.
 .PHONY: topology-study
 topology-study:
-	$(GO) test -c -o bin/topology-study.test ./topology/study
-	cd topology/study && $(CURDIR)/bin/topology-study.test -test.run 'TestStudy$$' -test.v -test.timeout 60m -full
+	$(GO) test -c -o bin/topology-study.test ./topology/discovery/study
+	cd topology/discovery/study && $(CURDIR)/bin/topology-study.test -test.run 'TestStudy$$' -test.v -test.timeout 60m -full
 
 # How the cost of an interval grows, five minutes on a quiet machine. It writes the tables of docs/performance.md and
-# sizing/growth.json, from which weir size computes. Ends with an error where a goal does not hold.
+# config/sizing/growth.json, from which weir size computes. Ends with an error where a goal does not hold.
 .PHONY: bench-growth
 bench-growth:
 	$(GO) test -count=1 -timeout 30m -v -run 'TestGrowth$$' ./processors -growth

@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/analysis"
-	"github.com/weirhpc/weir/analysis/rules"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 var errNoRule = errors.New("there is no such rule")

@@ -9,13 +9,15 @@ import (
 	"strings"
 
 	"github.com/weirhpc/weir/analysis"
-	"github.com/weirhpc/weir/analysis/derive"
-	system "github.com/weirhpc/weir/analysis/machine"
-	pages "github.com/weirhpc/weir/analysis/page"
-	"github.com/weirhpc/weir/analysis/rules"
-	"github.com/weirhpc/weir/analysis/view"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/producers/source"
+
+	"github.com/weirhpc/weir/derive"
+	system "github.com/weirhpc/weir/report/machine"
+	pages "github.com/weirhpc/weir/report/page"
+	"github.com/weirhpc/weir/report/view"
+	"github.com/weirhpc/weir/rules"
 )
 
 // use is a metric that something needs, and what needs it.

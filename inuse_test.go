@@ -73,7 +73,7 @@ func TestInUse(t *testing.T) {
 }
 
 // titles is where names stand for what a report shows if it is there.
-const titles = "analysis/view/text.go"
+const titles = "report/view/text.go"
 
 // TestInUseIsWhatTheCodeNames: each name of a metric that stands in the code of reports is among those in use.
 func TestInUseIsWhatTheCodeNames(t *testing.T) {
@@ -84,8 +84,8 @@ func TestInUseIsWhatTheCodeNames(t *testing.T) {
 	}
 	var files []string
 	for _, pattern := range []string{
-		"*.go", "analysis/*.go", "analysis/view/*.go", "analysis/term/*.go", "analysis/page/*.go",
-		"analysis/machine/*.go", "analysis/rules/*.go", "analysis/audit/*.go", "processors/*.go", "sink/*.go",
+		"*.go", "analysis/*.go", "report/view/*.go", "report/term/*.go", "report/page/*.go",
+		"report/machine/*.go", "rules/*.go", "analysis/audit/*.go", "processors/*.go", "sink/*.go",
 	} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {

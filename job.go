@@ -12,10 +12,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/weirhpc/weir/analysis"
-	"github.com/weirhpc/weir/analysis/rules"
-	"github.com/weirhpc/weir/analysis/term"
-	"github.com/weirhpc/weir/analysis/view"
+
 	"github.com/weirhpc/weir/naming"
+
+	"github.com/weirhpc/weir/report/term"
+	"github.com/weirhpc/weir/report/view"
+	"github.com/weirhpc/weir/rules"
 )
 
 // jobFlags are the flags of weir job.

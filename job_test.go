@@ -15,10 +15,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirhpc/weir/analysis"
-	"github.com/weirhpc/weir/analysis/view"
+
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/totals"
+
+	"github.com/weirhpc/weir/report/view"
 )
 
 // namesOf are the names of a row, in their order.
@@ -192,7 +194,7 @@ func TestCSVIsTheJSON(t *testing.T) {
 	}
 }
 
-// TestColoursPassTheRelay: what analysis/term writes reaches the terminal as it is, and nothing else does.
+// TestColoursPassTheRelay: what report/term writes reaches the terminal as it is, and nothing else does.
 func TestColoursPassTheRelay(t *testing.T) {
 	var out kafkatest.Log
 	r := newRelay(t.Context(), &out)

@@ -12,10 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
-	"github.com/weirhpc/weir/analysis/rules"
-	"github.com/weirhpc/weir/analysis/view"
+
 	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/topology"
+
+	"github.com/weirhpc/weir/report/view"
+	"github.com/weirhpc/weir/rules"
 )
 
 var errNoJobs = errors.New("none of the jobs has an interval; `weir jobs` lists those that have any")

@@ -11,8 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
-	"github.com/weirhpc/weir/analysis/view"
+
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/report/view"
 )
 
 // printIntervals prints the rows of each job's last intervals. Of several jobs, those without any are reported.

@@ -4,8 +4,9 @@ import (
 	"io"
 	"math"
 
-	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/report/view"
 )
 
 // totalRow is a metric of a job over its whole life, for programs. Its names are the columns of the archive's table

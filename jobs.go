@@ -13,10 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
-	"github.com/weirhpc/weir/analysis/term"
-	"github.com/weirhpc/weir/analysis/view"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/report/term"
+	"github.com/weirhpc/weir/report/view"
 )
 
 // jobsFlags are the flags of weir jobs.

@@ -8,9 +8,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/topology"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 // checkMachine returns nil if the hostlists of the node types can be read, and name no node twice.

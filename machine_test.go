@@ -9,8 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 // TestCheckFindsOverlappingTypes: `weir check` and the agent name the node that two types name, and the type. Hostlists

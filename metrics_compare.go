@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	pages "github.com/weirhpc/weir/analysis/page"
-	"github.com/weirhpc/weir/analysis/selection"
-	"github.com/weirhpc/weir/analysis/term"
+	pages "github.com/weirhpc/weir/report/page"
+	"github.com/weirhpc/weir/report/term"
+	"github.com/weirhpc/weir/selection"
 )
 
 // compareFlags are the flags of weir metrics compare.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/weirhpc/weir/kafka/kafkatest"
 
-	"github.com/weirhpc/weir/analysis/selection/study"
+	"github.com/weirhpc/weir/selection/study"
 )
 
 // madeObservations writes the worked example of docs/selection.md where `make selection-example` writes it. Each is of

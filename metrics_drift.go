@@ -11,8 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/analysis/selection"
 	"github.com/weirhpc/weir/config"
+
+	"github.com/weirhpc/weir/selection"
 )
 
 // Exit statuses of weir metrics drift, besides 0 for hold.

@@ -16,10 +16,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
-	"github.com/weirhpc/weir/analysis/selection"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/producers/source"
+
+	"github.com/weirhpc/weir/selection"
 )
 
 // Values of --from that are no file.

@@ -17,10 +17,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/analysis/selection"
-	"github.com/weirhpc/weir/analysis/term"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/producers/source"
+
+	"github.com/weirhpc/weir/report/term"
+	"github.com/weirhpc/weir/selection"
 )
 
 // Methods and models of a selection.

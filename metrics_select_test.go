@@ -42,7 +42,7 @@ func near(want, got any, share float64) bool {
 
 // TestSelectLiteralCases: the command prints the fields of the known answers, refusals too.
 func TestSelectLiteralCases(t *testing.T) {
-	t.Chdir("analysis/selection/testdata/cases")
+	t.Chdir("selection/testdata/cases")
 	files, err := filepath.Glob("*.json")
 	if err != nil || len(files) < 6 {
 		t.Fatalf("%v: %d cases", err, len(files))

@@ -10,11 +10,12 @@ import (
 	"os"
 	"time"
 
-	"github.com/weirhpc/weir/analysis/selection"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/selection"
 )
 
 // hostCosts are what sources cost on a host.

@@ -12,9 +12,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/weirhpc/weir/analysis/selection"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/producers/source"
+
+	"github.com/weirhpc/weir/selection"
 )
 
 // listOf makes the list of a selection. Names in use are on it, also those that no row had, if agents can measure them.

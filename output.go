@@ -106,7 +106,7 @@ func (w raw) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// styled returns an output that passes control sequences on. Only analysis/term may write to it: it cleans every datum
+// styled returns an output that passes control sequences on. Only report/term may write to it: it cleans every datum
 // itself.
 func styled(w io.Writer) io.Writer {
 	if r, is := w.(*relay); is {

@@ -22,11 +22,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/analysis"
-	"github.com/weirhpc/weir/analysis/term"
-	"github.com/weirhpc/weir/analysis/view"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/report/term"
+	"github.com/weirhpc/weir/report/view"
 )
 
 // hostile is a text that clears a terminal, hides itself, and begins a line of its own.

@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/analysis"
-	system "github.com/weirhpc/weir/analysis/machine"
-	pages "github.com/weirhpc/weir/analysis/page"
-	"github.com/weirhpc/weir/analysis/view"
+
 	"github.com/weirhpc/weir/config"
+
+	system "github.com/weirhpc/weir/report/machine"
+	pages "github.com/weirhpc/weir/report/page"
+	"github.com/weirhpc/weir/report/view"
 )
 
 // jobPage writes the HTML page of a job to a file. Peers may be nil: the page then has no rank among others.

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/report/view"
 )
 
 // TestJobPage writes a page over an older one. A page that cannot be written leaves the older one, and nothing else.

@@ -13,11 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/analysis/derive"
 	"github.com/weirhpc/weir/analysis/replay"
-	"github.com/weirhpc/weir/analysis/view"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/derive"
+	"github.com/weirhpc/weir/report/view"
 )
 
 // errAbsent ends `weir replay` with status 1, after the rows of the other jobs.

@@ -8,9 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
-	system "github.com/weirhpc/weir/analysis/machine"
-	"github.com/weirhpc/weir/analysis/term"
+
 	"github.com/weirhpc/weir/config"
+
+	system "github.com/weirhpc/weir/report/machine"
+	"github.com/weirhpc/weir/report/term"
 )
 
 func newReport() *cobra.Command {

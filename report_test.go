@@ -9,9 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	system "github.com/weirhpc/weir/analysis/machine"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/jobs"
+
+	system "github.com/weirhpc/weir/report/machine"
 )
 
 // TestReportSystem: the report of an archive with jobs alone, as text, JSON and CSV, without any broker.

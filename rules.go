@@ -12,10 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/producers/source"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 // ruleSet compiles the shipped rules and those of the site, without the ones that are off.

@@ -13,8 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 func newRulesCheck() *cobra.Command {

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 // siteRule fires in the shipped example of serial.

@@ -13,16 +13,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/integration/month"
+
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/findings"
+
+	"github.com/weirhpc/weir/simulate"
 )
 
 // monthProgress is how often a long simulation reports how far it is.
 const monthProgress = 5 * time.Second
 
 func newSimulateArchive() *cobra.Command {
-	o := month.Options{}
+	o := simulate.Options{}
 	var from string
 	var asJSON bool
 	c := &cobra.Command{
@@ -58,15 +60,15 @@ nodes have GPUs. DIR/weir.yaml is the configuration of that machine: commands re
 					say(c.ErrOrStderr(), "%s: %d rows written", at.UTC().Format(time.DateOnly), rows)
 				}
 			}
-			made, err := month.Write(c.Context(), o)
-			if errors.Is(err, month.ErrThere) {
+			made, err := simulate.Write(c.Context(), o)
+			if errors.Is(err, simulate.ErrThere) {
 				return usageError{fmt.Errorf("%w: choose another DIR", err)}
 			}
 			if err != nil {
 				return fmt.Errorf("%w; %s has a part of the month: delete it, and begin again", err, o.Dir)
 			}
 			if asJSON {
-				return printJSON(c.OutOrStdout(), []month.Made{made})
+				return printJSON(c.OutOrStdout(), []simulate.Made{made})
 			}
 			return printMade(c.OutOrStdout(), o.Dir, &made)
 		},
@@ -84,13 +86,13 @@ nodes have GPUs. DIR/weir.yaml is the configuration of that machine: commands re
 	return c
 }
 
-func offerMixes(c *cobra.Command, o *month.Options) {
-	c.Flags().StringVar(&o.Jobs, "jobs", month.Habits, "`MIX` of jobs: habits, healthy or problems")
-	offer(c, "jobs", month.Habits, month.Healthy, month.Problems)
+func offerMixes(c *cobra.Command, o *simulate.Options) {
+	c.Flags().StringVar(&o.Jobs, "jobs", simulate.Habits, "`MIX` of jobs: habits, healthy or problems")
+	offer(c, "jobs", simulate.Habits, simulate.Healthy, simulate.Problems)
 }
 
 // printMade prints what was made, with the answers: which jobs have which problems.
-func printMade(w io.Writer, dir string, made *month.Made) error {
+func printMade(w io.Writer, dir string, made *simulate.Made) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d days, %d jobs, %d rows in %d files\n",
 		filepath.Clean(dir), made.Days, made.Jobs, made.Rows, made.Files)
@@ -102,8 +104,8 @@ func printMade(w io.Writer, dir string, made *month.Made) error {
 }
 
 // withRules lets the shipped rules find what is wrong with the jobs, as weir find would, and keeps their findings.
-func withRules(o *month.Options, defaults config.Config) (err error) {
-	if o.Jobs == month.Habits {
+func withRules(o *simulate.Options, defaults config.Config) (err error) {
+	if o.Jobs == simulate.Habits {
 		return nil
 	}
 	topic := defaults.Prefix + schemas.TopicFindings
@@ -114,7 +116,7 @@ func withRules(o *month.Options, defaults config.Config) (err error) {
 	return err
 }
 
-func checkMonth(o *month.Options, from string) (err error) {
+func checkMonth(o *simulate.Options, from string) (err error) {
 	o.From, err = time.Parse(time.DateOnly, from)
 	switch {
 	case err != nil:
@@ -125,9 +127,9 @@ func checkMonth(o *month.Options, from string) (err error) {
 		err = fmt.Errorf("--days %d must be 1 to 400", o.Days)
 	case o.Nodes < 8 || o.Nodes > 1000:
 		err = fmt.Errorf("--nodes %d must be 8 to 1000", o.Nodes)
-	case !slices.Contains([]string{month.Habits, month.Healthy, month.Problems}, o.Jobs):
+	case !slices.Contains([]string{simulate.Habits, simulate.Healthy, simulate.Problems}, o.Jobs):
 		err = fmt.Errorf("--jobs %q must be habits, healthy or problems", o.Jobs)
-	case o.Jobs != month.Habits && o.Nodes < 16:
+	case o.Jobs != simulate.Habits && o.Nodes < 16:
 		err = fmt.Errorf("--nodes %d must be at least 16 with --jobs %s", o.Nodes, o.Jobs)
 	case o.Interval < time.Second || time.Hour%o.Interval != 0:
 		err = fmt.Errorf("--interval %v must divide an hour, and be a second at least", o.Interval)

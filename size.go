@@ -9,11 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/sizing"
+
+	"github.com/weirhpc/weir/config/sizing"
+	"github.com/weirhpc/weir/report/view"
 )
 
 // sizeKeys are the configuration keys that flags of weir size set.

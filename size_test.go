@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhpc/weir/analysis/view"
+	"github.com/weirhpc/weir/report/view"
 )
 
 // TestSize: the table names what an administrator decides, and the rules by which it was found.

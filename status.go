@@ -10,9 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
-	"github.com/weirhpc/weir/analysis/view"
+
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
+
+	"github.com/weirhpc/weir/report/view"
 )
 
 // errWrong ends `weir status` with status 1, after the report of what is wrong.

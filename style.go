@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/weirhpc/weir/analysis/term"
+	"github.com/weirhpc/weir/report/term"
 )
 
 // styleFlags say how a report is drawn. What they leave open, the terminal decides.

@@ -8,8 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
-	"github.com/weirhpc/weir/analysis/view"
+
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/report/view"
 )
 
 func newTail() *cobra.Command {

@@ -14,10 +14,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirhpc/weir/analysis"
-	system "github.com/weirhpc/weir/analysis/machine"
-	"github.com/weirhpc/weir/analysis/term"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/naming"
+
+	system "github.com/weirhpc/weir/report/machine"
+	"github.com/weirhpc/weir/report/term"
 )
 
 // topFlags are the flags of weir top.

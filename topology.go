@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/topology/network"
+	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
 func newTopology() *cobra.Command {

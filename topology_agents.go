@@ -21,8 +21,9 @@ import (
 	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
-	"github.com/weirhpc/weir/topology/latency"
-	"github.com/weirhpc/weir/topology/measure"
+
+	"github.com/weirhpc/weir/topology/discovery/latency"
+	"github.com/weirhpc/weir/topology/discovery/measure"
 )
 
 // agentsFlags measure between nodes whose agents take part. A TopologyOrder calls them to a rendezvous.

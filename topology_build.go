@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/topology/discover"
-	"github.com/weirhpc/weir/topology/latency"
-	"github.com/weirhpc/weir/topology/network"
+	"github.com/weirhpc/weir/topology/discovery/discover"
+	"github.com/weirhpc/weir/topology/discovery/latency"
+	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
 // Methods of discovery.

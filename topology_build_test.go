@@ -9,10 +9,11 @@ import (
 	"testing"
 
 	"github.com/weirhpc/weir/topology"
-	"github.com/weirhpc/weir/topology/network"
+
+	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
-const topologyCases = "topology/discover/testdata/cases"
+const topologyCases = "topology/discovery/discover/testdata/cases"
 
 // TestTopologyCases: build prints the tree or the links of each case, without a parameter.
 func TestTopologyCases(t *testing.T) {

@@ -7,8 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/topology"
-	"github.com/weirhpc/weir/topology/measure"
-	"github.com/weirhpc/weir/topology/network"
+
+	"github.com/weirhpc/weir/topology/discovery/measure"
+	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
 // sysfsName is the argument that stands for what Linux says of this host's processors.

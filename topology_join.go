@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/topology/network"
+	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
 // joinFlags are the flags of weir topology join.

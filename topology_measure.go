@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/topology/discover"
-	"github.com/weirhpc/weir/topology/latency"
-	"github.com/weirhpc/weir/topology/measure"
-	"github.com/weirhpc/weir/topology/network"
+	"github.com/weirhpc/weir/topology/discovery/discover"
+	"github.com/weirhpc/weir/topology/discovery/latency"
+	"github.com/weirhpc/weir/topology/discovery/measure"
+	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
 // measureWay is one way to measure latencies. It adds its flags to the command.

@@ -17,10 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirhpc/weir/kafka/kafkatest"
-	"github.com/weirhpc/weir/topology/latency"
-	"github.com/weirhpc/weir/topology/measure"
-	"github.com/weirhpc/weir/topology/network"
-	"github.com/weirhpc/weir/topology/simulated"
+
+	"github.com/weirhpc/weir/topology/discovery/latency"
+	"github.com/weirhpc/weir/topology/discovery/measure"
+	"github.com/weirhpc/weir/topology/discovery/network"
+	"github.com/weirhpc/weir/topology/discovery/simulated"
 )
 
 // measureTopology runs weir topology measure. It returns the exit status and both outputs.

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/weirhpc/weir/topology/measure"
+	"github.com/weirhpc/weir/topology/discovery/measure"
 )
 
 // peerPatience is how long a node tries to reach the coordinator.

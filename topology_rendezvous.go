@@ -18,8 +18,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/topology/latency"
-	"github.com/weirhpc/weir/topology/measure"
+
+	"github.com/weirhpc/weir/topology/discovery/latency"
+	"github.com/weirhpc/weir/topology/discovery/measure"
 )
 
 // maxSecret bounds a secret's file in bytes.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhpc/weir/topology/network"
+	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
 // TestTopologyShow: show draws what build wrote, as text and as a picture.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/topology/latency"
-	"github.com/weirhpc/weir/topology/network"
-	"github.com/weirhpc/weir/topology/simulated"
+	"github.com/weirhpc/weir/topology/discovery/latency"
+	"github.com/weirhpc/weir/topology/discovery/network"
+	"github.com/weirhpc/weir/topology/discovery/simulated"
 )
 
 // simulateFlags measure a made-up network.

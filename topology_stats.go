@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/topology/latency"
+	"github.com/weirhpc/weir/topology/discovery/latency"
 )
 
 // statsFlags are the flags of weir topology stats.

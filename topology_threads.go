@@ -3,8 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/topology/latency"
-	"github.com/weirhpc/weir/topology/measure"
+	"github.com/weirhpc/weir/topology/discovery/latency"
+	"github.com/weirhpc/weir/topology/discovery/measure"
 )
 
 // threadsFlags measure between the processors of this node.

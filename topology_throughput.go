@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/topology/latency"
-	"github.com/weirhpc/weir/topology/network"
-	"github.com/weirhpc/weir/topology/schedule"
-	"github.com/weirhpc/weir/topology/simulated"
+	"github.com/weirhpc/weir/topology/discovery/latency"
+	"github.com/weirhpc/weir/topology/discovery/network"
+	"github.com/weirhpc/weir/topology/discovery/schedule"
+	"github.com/weirhpc/weir/topology/discovery/simulated"
 )
 
 // throughputWays returns the ways to measure throughput. What they open is a latency.ThroughputMeasurer too.

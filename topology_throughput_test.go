@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/topology/measure"
-	"github.com/weirhpc/weir/topology/network"
+
+	"github.com/weirhpc/weir/topology/discovery/measure"
+	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
 // twoSwitches has three nodes on each of two switches. One node is slow.

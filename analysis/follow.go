@@ -10,9 +10,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/report/view"
 )
 
 // IntervalLine is what one interval came to, over all jobs.

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/analysis/archive"
-	"github.com/weirhpc/weir/analysis/rules"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/jobs"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 // History evaluates rules over the jobs of the archive in dir that ended since a time. It calls fn with the final

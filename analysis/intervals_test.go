@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/analysis/rules"
-	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/findings"
+
+	"github.com/weirhpc/weir/report/view"
+	"github.com/weirhpc/weir/rules"
 )
 
 const ruleText = `

@@ -10,12 +10,14 @@ import (
 
 	"github.com/weirhpc/weir/analysis/archive"
 	"github.com/weirhpc/weir/analysis/like"
-	"github.com/weirhpc/weir/analysis/rules"
-	"github.com/weirhpc/weir/analysis/view"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/sink/totals"
+
+	"github.com/weirhpc/weir/report/view"
+	"github.com/weirhpc/weir/rules"
 )
 
 // LikeAsk says which jobs are compared with one.

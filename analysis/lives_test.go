@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/report/view"
 )
 
 // TestNamesakesOfAnArchive: an id of several jobs alone names none of them. With the date or the time of its start,

@@ -14,7 +14,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
@@ -22,6 +21,8 @@ import (
 	"github.com/weirhpc/weir/sink/compact"
 	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/sink/totals"
+
+	"github.com/weirhpc/weir/report/view"
 )
 
 const loadTopic = "weir." + schemas.TopicJobSummary

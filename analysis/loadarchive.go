@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/analysis/archive"
-	"github.com/weirhpc/weir/analysis/rules"
-	"github.com/weirhpc/weir/analysis/view"
+
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
+
+	"github.com/weirhpc/weir/report/view"
+	"github.com/weirhpc/weir/rules"
 )
 
 // fromArchive reads the totals, hours and rows of the archive. The caller holds its lock.

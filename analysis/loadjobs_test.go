@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/findings"
+
+	"github.com/weirhpc/weir/report/view"
 )
 
 func ids(all []string, err error) string {

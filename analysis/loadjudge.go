@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/analysis/archive"
-	"github.com/weirhpc/weir/analysis/rules"
-	"github.com/weirhpc/weir/analysis/view"
+
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/totals"
+
+	"github.com/weirhpc/weir/report/view"
+	"github.com/weirhpc/weir/rules"
 )
 
 // findTotals reads the totals of the life, if it has ended.

@@ -3,8 +3,9 @@ package analysis
 import (
 	"testing"
 
-	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/report/view"
 )
 
 // TestLinesSayWhichJobsWereJudged: a job without a finding is well if it was measured and findings are made at all.

@@ -14,11 +14,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/analysis/archive"
-	"github.com/weirhpc/weir/analysis/rules"
-	"github.com/weirhpc/weir/analysis/view"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/jobs"
+
+	"github.com/weirhpc/weir/report/view"
+	"github.com/weirhpc/weir/rules"
 )
 
 // NoArchive is an archive that nobody has, for where one may not be read.

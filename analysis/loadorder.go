@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weirhpc/weir/analysis/view"
+	"github.com/weirhpc/weir/report/view"
 )
 
 // order is how jobs are sorted.

@@ -1,10 +1,11 @@
 package analysis
 
 import (
-	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/compact"
+
+	"github.com/weirhpc/weir/report/view"
 )
 
 // sane reports whether a row is of an interval that may be: the archive is read as it is.

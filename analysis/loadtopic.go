@@ -14,11 +14,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/analysis/archive"
-	"github.com/weirhpc/weir/analysis/view"
+
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/jobs"
+
+	"github.com/weirhpc/weir/report/view"
 )
 
 // lives finds the lives of the job, and chooses one: the last, unless another is asked for.

@@ -5,9 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirhpc/weir/analysis/rules"
-	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/report/view"
+	"github.com/weirhpc/weir/rules"
 )
 
 // watcher evaluates the rules, interval by interval. The rows of a date come metric by metric, and one date after the

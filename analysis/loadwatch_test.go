@@ -11,10 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/findings"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 // TestLoadWatchesWhatIsAsked: memory for rules does not grow with the life of a job that runs, if a part is asked for.

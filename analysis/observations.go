@@ -10,10 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirhpc/weir/analysis/selection"
 	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/jobs"
+
+	"github.com/weirhpc/weir/selection"
 )
 
 // Given are values of a response that an application wrote into a file.

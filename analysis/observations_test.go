@@ -11,10 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/analysis/selection"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/jobs"
+
+	"github.com/weirhpc/weir/selection"
 )
 
 const (

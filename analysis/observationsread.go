@@ -12,11 +12,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/analysis/archive"
-	"github.com/weirhpc/weir/analysis/selection"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/jobs"
+
+	"github.com/weirhpc/weir/selection"
 )
 
 // defaultDays is how much of an archive is read where nobody says since when.

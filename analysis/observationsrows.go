@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirhpc/weir/analysis/selection"
+	"github.com/weirhpc/weir/selection"
 )
 
 // mostCells bounds the numbers of a table in memory: 128 MB. Beyond it every second interval is left out, then every

@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/analysis/archive"
-	"github.com/weirhpc/weir/analysis/machine"
-	"github.com/weirhpc/weir/analysis/rules"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/sink/totals"
 	"github.com/weirhpc/weir/topology"
+
+	"github.com/weirhpc/weir/report/machine"
+	"github.com/weirhpc/weir/rules"
 )
 
 // SystemAsk is a question about the whole machine.

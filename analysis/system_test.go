@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/analysis/machine"
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/findings"
+
+	"github.com/weirhpc/weir/report/machine"
+	"github.com/weirhpc/weir/rules"
 )
 
 // dated makes directories of dates in a table.

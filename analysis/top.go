@@ -12,11 +12,12 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/analysis/machine"
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/report/machine"
+	"github.com/weirhpc/weir/rules"
 )
 
 // errNoFrame is returned where no summary came lately.

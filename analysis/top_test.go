@@ -10,9 +10,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/analysis/machine"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/report/machine"
 )
 
 // tell writes a record with its key, at a time that --once looks at.

@@ -13,7 +13,8 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
-	"github.com/weirhpc/weir/topology/latency"
+
+	"github.com/weirhpc/weir/topology/discovery/latency"
 )
 
 // TestAgentsMeasure: three agents on this host measure each other when they are ordered to. The process of an agent

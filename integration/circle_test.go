@@ -18,7 +18,8 @@ import (
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
-	"github.com/weirhpc/weir/topology/network"
+
+	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
 // circle is an emulated cluster in which weir runs: a broker among the switches, and an agent on each node.

@@ -5,11 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/findings"
 	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/sink/totals"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 // writeTables writes what the archive knows of jobs, and makes their totals.

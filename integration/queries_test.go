@@ -15,14 +15,17 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/analysis"
-	whole "github.com/weirhpc/weir/analysis/machine"
+
 	"github.com/weirhpc/weir/analysis/query"
-	"github.com/weirhpc/weir/analysis/rules"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/compact"
+
+	whole "github.com/weirhpc/weir/report/machine"
+	"github.com/weirhpc/weir/rules"
 )
 
 // askedJob is a job of the archive that TestQueriesPage asks, with all its values.

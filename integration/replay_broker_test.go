@@ -13,12 +13,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/analysis/derive"
 	"github.com/weirhpc/weir/analysis/replay"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
+
+	"github.com/weirhpc/weir/derive"
 )
 
 // TestReplayOnABroker replays logs on a broker: all of them, a part of the time, the life of a job, and into an

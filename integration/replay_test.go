@@ -11,9 +11,11 @@ import (
 	"testing"
 
 	"github.com/weirhpc/weir/analysis/audit"
-	"github.com/weirhpc/weir/analysis/derive"
+
 	"github.com/weirhpc/weir/analysis/replay"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/derive"
 )
 
 // summaryKey names a summary.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/topology/network"
+	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
 var runNamespaces = flag.Bool("namespaces", false,

@@ -23,13 +23,14 @@ import (
 	"github.com/twmb/franz-go/pkg/sr"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 // TestWire switches a running system to the Confluent form, with a registry that answers nobody meanwhile. The archive

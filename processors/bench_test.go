@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 // BenchmarkInterval is one collector's share of an interval. The machine has 9,288 nodes with 16 CPUs, and 64

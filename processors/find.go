@@ -10,10 +10,11 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 // Find watches the jobs of the partitions of job-summary that its group gives it, by the rules of set. It writes

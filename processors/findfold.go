@@ -5,8 +5,9 @@ import (
 	"iter"
 	"time"
 
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 // Finder folds one partition of job-summary: it watches every job by the rules.

@@ -14,9 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 // busyRule holds while the mean of metric load is over a half. It is open from the third interval on.

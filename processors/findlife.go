@@ -5,8 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 // watched is a life of a job.

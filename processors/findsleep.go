@@ -7,7 +7,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/weirhpc/weir/analysis/rules"
+	"github.com/weirhpc/weir/rules"
 )
 
 // mostAwake is how many jobs of a partition have their rules' counters at hand. Those of further jobs are kept as a

@@ -10,8 +10,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 // savedState is the state of a FindState, as JSON: the fold's own, and that of the rules.

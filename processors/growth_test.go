@@ -19,13 +19,14 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/sizing"
+
+	"github.com/weirhpc/weir/config/sizing"
 )
 
-var growth = flag.Bool("growth", false, "measure growth, and rewrite sizing/growth.json and docs/performance.md")
+var growth = flag.Bool("growth", false, "measure growth, and rewrite config/sizing/growth.json and docs/performance.md")
 
 const (
-	growthFile  = "../sizing/growth.json"
+	growthFile  = "../config/sizing/growth.json"
 	growthPage  = "../docs/performance.md"
 	growthBegin = "<!-- growth: begin -->\n"
 	growthEnd   = "<!-- growth: end -->\n"

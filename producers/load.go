@@ -96,7 +96,7 @@ var kinds = []string{kindIdle, kindBimodal, kindTail, kindTies, kindNormal, kind
 
 // recordedTable has the quantiles of real counters, those of k/steps a line. The counters were read once a second on a
 // machine of two cores, for 784 seconds in which two applications and a disturber ran. TestRecordedTable makes it of
-// analysis/selection/study/testdata/real_1s.csv.gz.
+// selection/study/testdata/real_1s.csv.gz.
 //
 // What is recorded is how the values of a counter are distributed over time. That all cores draw from it, each for
 // itself, is modelled: real cores resemble each other, and what they did a second ago.

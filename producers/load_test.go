@@ -73,7 +73,7 @@ func TestRecordedTable(t *testing.T) {
 // recordedColumns reads the recording of real counters.
 func recordedColumns(t *testing.T) map[string][]float64 {
 	t.Helper()
-	f, err := os.Open("../analysis/selection/study/testdata/real_1s.csv.gz")
+	f, err := os.Open("../selection/study/testdata/real_1s.csv.gz")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,8 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/topology/measure"
+
+	"github.com/weirhpc/weir/topology/discovery/measure"
 )
 
 const (

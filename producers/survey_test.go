@@ -15,7 +15,8 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/topology/measure"
+
+	"github.com/weirhpc/weir/topology/discovery/measure"
 )
 
 // surveyBench is a surveyor of node n1. Its child writes its task to a file, and then does what the script says.

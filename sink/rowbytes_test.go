@@ -9,7 +9,8 @@ import (
 
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/sizing"
+
+	"github.com/weirhpc/weir/config/sizing"
 )
 
 // TestRowsAreAsSizeSays: a row takes as many bytes of the archive as weir size computes, with values that are

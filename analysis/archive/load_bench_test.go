@@ -16,9 +16,11 @@ import (
 
 	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/analysis/archive"
-	"github.com/weirhpc/weir/analysis/rules"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/sink/totals"
+
+	"github.com/weirhpc/weir/rules"
 )
 
 // BenchmarkLoad loads a job of a day from a year: 16 metrics are shown, and rules read 12 others. The goal is 1 s.

@@ -6,9 +6,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/weirhpc/weir/analysis/derive"
 	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/derive"
 )
 
 // BenchmarkFold replays an interval of one partition: a job of 256 nodes with 48 CPUs and 40 metrics.

@@ -16,9 +16,11 @@ import (
 	"strings"
 
 	"github.com/weirhpc/weir/analysis"
-	"github.com/weirhpc/weir/analysis/derive"
+
 	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/derive"
 )
 
 // Choice names a job: one of its restarts, or all.

@@ -14,11 +14,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/analysis"
-	"github.com/weirhpc/weir/analysis/derive"
+
 	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/derive"
 )
 
 // Options are what a user asks for.

@@ -10,11 +10,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/analysis"
-	"github.com/weirhpc/weir/analysis/derive"
+
 	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/derive"
 )
 
 // lives is when the chosen jobs ran, by topic jobs and the archive. A time is zero if it is unknown for one of the

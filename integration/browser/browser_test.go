@@ -172,7 +172,7 @@ var made = sync.OnceValues(func() (dir string, err error) {
 	madeIn = dir
 	program, archive := filepath.Join(dir, "weir"), filepath.Join(dir, "archive")
 	for _, command := range [][]string{
-		{"go", "test", "-count=1", "-run", "TestPages$", "./analysis/page", "-args", "-pages", dir},
+		{"go", "test", "-count=1", "-run", "TestPages$", "./report/page", "-args", "-pages", dir},
 		{"go", "build", "-o", program, "."},
 		{program, "simulate", "archive", archive, "--from", "2026-01-01", "--days", "1", "--interval", "30m"},
 		{program, "job", "1014", "--dir", archive, "--html", filepath.Join(dir, "weir-job.html")},

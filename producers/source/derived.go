@@ -8,9 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirhpc/weir/analysis/derive"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/derive"
 )
 
 // errName is returned when a site declares a metric or a source under a name that the agent uses itself.

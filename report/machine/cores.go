@@ -1,0 +1,115 @@
+package machine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+
+	"github.com/weirhpc/weir/report/view"
+)
+
+// Cores has core-hours. A core is a logical CPU here, as everywhere in weir.
+type Cores struct {
+	Machine *float64 // all there are; nil: the configuration does not tell
+	Seen    float64  // measured
+	Busy    float64
+	Wasted  float64 // idle, although a job held them, and not beside a busy thread of the same core
+	Free    float64 // no job held them
+	NotSeen *float64
+}
+
+// Day is what cores did on a UTC date.
+type Day struct {
+	Date string
+	Cores
+}
+
+// Shares are busy, wasted, free and not seen, which add up to 1. Without a configured machine, not seen is 0 and the
+// others are shares of what was measured. ok is false where there is nothing at all.
+func (c *Cores) Shares() (busy, wasted, free, notSeen float64, ok bool) {
+	unseen := 0.0
+	if c.NotSeen != nil {
+		unseen = *c.NotSeen
+	}
+	all := c.Busy + c.Wasted + c.Free + unseen
+	if all <= 0 {
+		return 0, 0, 0, 0, false
+	}
+	return c.Busy / all, c.Wasted / all, c.Free / all, unseen / all, true
+}
+
+// cores adds up the hours: all of them, and by date. A date has no number of what was not seen, since the first and the
+// last one may be cut.
+func cores(in *Input) (all Cores, days []Day) {
+	var sum hours
+	byDate := map[string]*hours{}
+	of := func(ms int64) *hours {
+		date := time.UnixMilli(ms).UTC().Format(time.DateOnly)
+		if byDate[date] == nil {
+			byDate[date] = &hours{}
+		}
+		return byDate[date]
+	}
+	for _, h := range in.Hours {
+		sum.add(h)
+		of(h.StartMs).add(h)
+	}
+	for _, h := range in.Held {
+		sum.hold(h)
+		of(h.StartMs).hold(h)
+	}
+	all = sum.cores()
+	if in.MachineHour > 0 {
+		machine := in.MachineHour * float64(in.ToMs-in.FromMs) / 3.6e6
+		notSeen := max(0, machine-all.Seen)
+		all.Machine, all.NotSeen = &machine, &notSeen
+	}
+	for date, h := range byDate {
+		days = append(days, Day{date, h.cores()})
+	}
+	slices.SortFunc(days, func(a, b Day) int { return cmp.Compare(a.Date, b.Date) })
+	return all, days
+}
+
+// hours are sums of what the machine's cores did, and of those that no job held. A job counts by itself where the
+// threads of its cores are known.
+type hours struct {
+	system, systemIdle, rest, restIdle float64
+	job, jobBusy                       float64
+	threads                            bool // a job's cores have several
+}
+
+func (s *hours) add(h Hour) {
+	if h.Rest {
+		s.rest += h.Hours
+		s.restIdle += h.IdleCoreHours
+		return
+	}
+	s.system += h.Hours
+	s.systemIdle += h.IdleCoreHours
+}
+
+func (s *hours) hold(h Held) {
+	if h.Threads > 0 && h.Hours > 0 {
+		s.job += h.Hours
+		s.jobBusy += h.Hours * view.Busy(h.IdleCoreHours/h.Hours, config.NodeType{ThreadsPerCore: h.Threads})
+		s.threads = s.threads || h.Threads > 1
+	}
+}
+
+// cores splits what jobs held into busy and wasted. A thread that idles beside a busy one is no waste. Which threads
+// these are is told by each job alone: over all jobs, the cores of one would make up for those of another. The few
+// core-hours that no such job explains count as the others do.
+func (s *hours) cores() Cores {
+	held := max(0, s.system-s.rest)
+	c := Cores{Seen: s.system, Free: s.system - held}
+	if s.threads {
+		c.Busy = held * min(1, s.jobBusy/s.job)
+	} else {
+		c.Busy = held - min(held, max(0, s.systemIdle-s.restIdle))
+	}
+	c.Wasted = held - c.Busy
+	return c
+}

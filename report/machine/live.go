@@ -1,0 +1,187 @@
+package machine
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/report/view"
+)
+
+// Frame is the machine in one interval, as `weir top` shows it.
+type Frame struct {
+	Cluster             string
+	StartMs, IntervalMs int64
+	Seen, Expected      int64 // nodes; 0: no summary of the whole machine came
+	Cores               Cores // in this interval
+	Metrics             []string
+	Jobs                []FrameJob // by id
+}
+
+// FrameJob is a job that has a summary of the interval.
+type FrameJob struct {
+	schemas.JobKey
+	Name, User, Account, Queue string
+	Nodes                      int64
+	Reported, Expected         int64
+	Method                     string
+	Busy                       *float64
+	Metrics                    []FrameMetric // by name
+	Findings                   []schemas.Finding
+}
+
+// FrameMetric is a metric of a job in the interval.
+type FrameMetric struct {
+	Name, Unit, Scope string
+	Deciles           *[11]float64 // nil: too few values
+	Mean              *float64
+	LowNode, HighNode string
+	Past              []float64 // medians of the last intervals, the newest one last
+}
+
+// Metric returns a metric of the job, or nil.
+func (j *FrameJob) Metric(name string) *FrameMetric {
+	at, found := slices.BinarySearchFunc(j.Metrics, name, func(m FrameMetric, name string) int {
+		return cmp.Compare(m.Name, name)
+	})
+	if !found {
+		return nil
+	}
+	return &j.Metrics[at]
+}
+
+// Spread is d9 - d1 of a metric, and whether both are known.
+func (m *FrameMetric) Spread() (float64, bool) {
+	if m == nil || m.Deciles == nil {
+		return 0, false
+	}
+	return m.Deciles[9] - m.Deciles[1], true
+}
+
+// Known is what a frame shows beside the summaries.
+type Known struct {
+	Jobs        map[schemas.JobKey]*schemas.Job
+	Findings    map[schemas.JobKey][]schemas.Finding // open ones
+	Type        func(nodes []string) config.NodeType
+	Threads     func(nodes []string) int // of a core; 0: not known
+	MachineHour float64                  // cores of the machine; 0: not told
+}
+
+// pastIntervals is how many medians a frame remembers.
+const pastIntervals = 40
+
+// Live makes frames of summaries, interval by interval. It has no clock.
+type Live struct{ past map[pastKey][]float64 }
+
+type pastKey struct {
+	schemas.JobKey
+	metric string
+}
+
+// Fold takes the summaries of one interval, which is later than all before, and returns its frame. No summaries make
+// none.
+func (l *Live) Fold(summaries []*schemas.JobSummary, k *Known) *Frame {
+	if len(summaries) == 0 {
+		return nil
+	}
+	first := summaries[0]
+	f := &Frame{Cluster: first.Cluster, StartMs: first.IntervalStart, IntervalMs: first.IntervalMs}
+	past, metrics := map[pastKey][]float64{}, map[string]bool{}
+	var cores hours
+	for _, s := range summaries {
+		if s.JobID == schemas.JobSystem || s.JobID == schemas.JobRest {
+			if h, ok := hourOf(s); ok {
+				cores.add(h)
+			}
+			if s.JobID == schemas.JobSystem {
+				f.Seen, f.Expected = int64(s.NodesReported), int64(s.NodesExpected)
+			}
+			continue
+		}
+		cores.hold(heldOf(s, k))
+		j := frameJob(s, k)
+		for i := range j.Metrics {
+			m := &j.Metrics[i]
+			metrics[m.Name] = true
+			key := pastKey{j.JobKey, m.Name}
+			past[key] = l.past[key]
+			if m.Deciles != nil {
+				past[key] = append(past[key], m.Deciles[5])
+			}
+			past[key] = past[key][max(0, len(past[key])-pastIntervals):]
+			m.Past = slices.Clone(past[key])
+		}
+		f.Jobs = append(f.Jobs, j)
+	}
+	l.past = past // without jobs that are gone
+	f.Cores = cores.cores()
+	if k.MachineHour > 0 {
+		machine := k.MachineHour * float64(f.IntervalMs) / 3.6e6
+		notSeen := max(0, machine-f.Cores.Seen)
+		f.Cores.Machine, f.Cores.NotSeen = &machine, &notSeen
+	}
+	for name := range metrics {
+		f.Metrics = append(f.Metrics, name)
+	}
+	slices.Sort(f.Metrics)
+	slices.SortFunc(f.Jobs, func(a, b FrameJob) int { return compareJobs(a.JobKey, b.JobKey) })
+	return f
+}
+
+// heldOf returns what the cores of a job did; nothing without cpu_idle.
+func heldOf(s *schemas.JobSummary, k *Known) (held Held) {
+	h, ok := hourOf(s)
+	if !ok || k.Threads == nil {
+		return held
+	}
+	var nodes []string
+	if of := k.Jobs[schemas.JobKey{JobID: s.JobID, Restart: s.Restart}]; of != nil {
+		nodes = of.Nodes
+	}
+	return Held{h.StartMs, k.Threads(nodes), h.Hours, h.IdleCoreHours}
+}
+
+// hourOf returns what cores did, by the metric cpu_idle.
+func hourOf(s *schemas.JobSummary) (Hour, bool) {
+	for i := range s.Metrics {
+		if m := &s.Metrics[i]; m.Name == "cpu_idle" && m.Mean != nil {
+			hours := float64(m.Count) * float64(s.IntervalMs) / 3.6e6
+			return Hour{s.IntervalStart, s.JobID == schemas.JobRest, hours, hours * *m.Mean}, true
+		}
+	}
+	return Hour{}, false
+}
+
+func frameJob(s *schemas.JobSummary, k *Known) FrameJob {
+	j := FrameJob{
+		JobKey: schemas.JobKey{JobID: s.JobID, Restart: s.Restart}, Nodes: int64(s.NodesExpected), Method: s.Method,
+		Reported: int64(s.NodesReported), Expected: int64(s.NodesExpected),
+	}
+	var node config.NodeType
+	if of := k.Jobs[j.JobKey]; of != nil {
+		j.Name, j.User, j.Account, j.Queue = of.Name, of.User, of.Account, of.Queue
+		if k.Type != nil {
+			node = k.Type(of.Nodes)
+		}
+	}
+	j.Findings = k.Findings[j.JobKey]
+	for i := range s.Metrics {
+		from := &s.Metrics[i]
+		m := FrameMetric{Name: from.Name, Unit: from.Unit, Scope: from.Scope, Mean: from.Mean}
+		if from.LowNode != nil && from.HighNode != nil {
+			m.LowNode, m.HighNode = *from.LowNode, *from.HighNode
+		}
+		if from.Deciles != nil && len(*from.Deciles) == 11 {
+			m.Deciles = (*[11]float64)(slices.Clone(*from.Deciles))
+		}
+		if m.Name == "cpu_idle" && m.Mean != nil {
+			busy := view.Busy(*m.Mean, node)
+			j.Busy = &busy
+		}
+		j.Metrics = append(j.Metrics, m)
+	}
+	slices.SortFunc(j.Metrics, func(a, b FrameMetric) int { return cmp.Compare(a.Name, b.Name) })
+	return j
+}

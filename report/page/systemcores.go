@@ -1,0 +1,100 @@
+package page
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"time"
+
+	"github.com/weirhpc/weir/report/chart"
+	"github.com/weirhpc/weir/report/machine"
+)
+
+// coreUse is the figure of what the cores did, day by day.
+type coreUse struct {
+	Result string
+	Parts  []use
+	Figure template.HTML
+	Rows   []dayRow
+}
+
+type dayRow struct{ Date, Busy, Wasted, Free, Seen string }
+
+const dayMillis = 86_400_000
+
+func newCoreUse(r *machine.Report) coreUse {
+	busy, wasted, free, notSeen, ok := r.Cores.Shares()
+	if !ok {
+		return coreUse{Result: "No core was measured."}
+	}
+	c := coreUse{Result: "No job held a core."}
+	if held := busy + wasted; held > 0 {
+		c.Result = fmt.Sprintf("%s of the core-hours that jobs held were wasted.", tenths(wasted/held))
+	}
+	for _, p := range []use{
+		{Name: "busy", Percent: busy},
+		{Name: "wasted", Percent: wasted, Class: "med"},
+		{Name: "free", Percent: free},
+		{Name: "not seen", Percent: notSeen},
+	} {
+		p.Text, p.Percent = tenths(p.Percent), 100*p.Percent
+		c.Parts = append(c.Parts, p)
+	}
+	if r.Cores.Machine == nil {
+		c.Parts[3].Text, c.Parts[3].Word = "–", "unknown"
+	}
+	for i := range r.Days {
+		d := &r.Days[i]
+		if busy, wasted, free, _, ok := d.Shares(); ok {
+			c.Rows = append(c.Rows, dayRow{unbroken(d.Date), tenths(busy), tenths(wasted), tenths(free), whole(d.Seen)})
+		}
+	}
+	if len(c.Rows) > 1 {
+		c.Figure = drawDays(r, c.Result)
+	}
+	return c
+}
+
+// drawDays stacks the shares of each date.
+func drawDays(r *machine.Report, result string) template.HTML {
+	const left, right, top, bottom = 36.0, 590.0, 22.0, 160.0
+	f := chart.Figure{ID: "days", Title: "Use of the cores by day", Desc: result, W: 600, H: 186}
+	y := chart.Linear(0, 1, bottom, top).As(func(v float64) string { return digits(100 * v) })
+	var first, last int64
+	at := map[int64][3]float64{}
+	for i := range r.Days {
+		day, err := time.Parse(time.DateOnly, r.Days[i].Date)
+		busy, wasted, free, _, ok := r.Days[i].Shares()
+		if err != nil || !ok {
+			continue
+		}
+		ms := day.UnixMilli()
+		if len(at) == 0 {
+			first = ms
+		}
+		at[ms], last = [3]float64{busy, busy + wasted, busy + wasted + free}, ms+dayMillis
+	}
+	x := chart.Time(first, last, left, right)
+	n := int((last - first) / dayMillis)
+	xs := make([]float64, n+1)
+	levels := [4][]float64{make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)}
+	for i := range xs {
+		ms := first + int64(i)*dayMillis
+		xs[i] = x.At(float64(ms))
+		if i == n {
+			break
+		}
+		shares, has := at[ms]
+		levels[0][i] = y.At(0)
+		for k, v := range shares {
+			if levels[k+1][i] = y.At(v); !has {
+				levels[k+1][i] = math.NaN()
+			}
+		}
+	}
+	f.Axes(x, y, "", "% of the core-hours seen")
+	for k, class := range []string{"fan2", "sev2", "sev0"} {
+		f.Band(xs, levels[k], levels[k+1], class)
+	}
+	return f.SVG()
+}
