@@ -259,7 +259,7 @@ topology-study:
 .PHONY: bench-growth
 bench-growth:
 	$(GO) test -count=1 -timeout 30m -v -run 'TestGrowth$$' ./processors -growth
-	$(GO) test -count=1 -run 'TestSizePage$$' . -update
+	$(GO) test -count=1 -run 'TestSizePage$$' ./commands/admin -update
 
 # The table of docs/queries.md: a made-up year, of 2 GB, and DuckDB on it. A quiet machine, please.
 bench-archive: build outside

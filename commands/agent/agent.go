@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/producers"
+
+	"github.com/weirhpc/weir/commands/cli"
+	"github.com/weirhpc/weir/commands/reading"
+	"github.com/weirhpc/weir/commands/services"
+)
+
+func NewAgent() *cobra.Command {
+	var prints, checks, asJSON bool
+	c := &cobra.Command{
+		Use:   "agent",
+		Short: "Sample this node's counters and send them",
+		Long: `Samples this node's counters at every interval boundary, and sends them.
+
+Its Route names the jobs of this node and their partitions. It listens on nothing. With agent.topology.enabled, a
+process beside it does, but only while weir topology measure --agents runs. It needs no root, but CAP_PERFMON for perf
+events. While Kafka is away it goes on, its memory does not grow, and it drops the oldest intervals. A source that hangs
+loses its own values, and stops no other. With agent.metrics_file it measures what that list keeps, and what rules and
+reports use.
+
+--once and --check need neither Kafka nor a configuration. --once reads this host twice, one interval apart, and prints
+what the interval holds (WEIR_INTERVAL=1s makes it short). --check reads every source 20 times. It prints what a reading
+costs in microseconds, median and largest, of CPU time and of wall time. Then it prints what this host lacks.`,
+		Example: `  weir agent --config /etc/weir/agent.yaml
+  weir agent --once
+  weir agent --check`,
+	}
+	conf := services.AsService(c)
+	c.Flags().BoolVar(&prints, "once", false, "print one interval of this host and end")
+	c.Flags().BoolVar(&checks, "check", false, "print what each source costs here and end")
+	c.Flags().BoolVar(&asJSON, "json", false, "with --once or --check: print one JSON object a line")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if prints && checks || asJSON && !prints && !checks {
+			return cli.Usage(errOneOf)
+		}
+		if !prints && !checks {
+			return conf.Serve(c, runAgent)
+		}
+		cfg, err := conf.Local()
+		if err == nil {
+			cfg, err = services.WithPeaks(cfg)
+		}
+		if err == nil {
+			cfg = reading.WithList(cfg, cli.NewLogger(c.ErrOrStderr(), cfg))
+			err = CheckAgent(cfg)
+		}
+		switch {
+		case err != nil:
+			return cli.Usage(err)
+		case prints:
+			return once(c, cfg, asJSON)
+		}
+		return checkSources(c, cfg, asJSON)
+	}
+	return c
+}
+
+func runAgent(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	cfg, err := services.WithPeaks(cfg)
+	if err == nil {
+		err = CheckAgent(cfg)
+	}
+	if err == nil {
+		err = restrain(cfg.Agent)
+	}
+	if err != nil {
+		return cli.Usage(err)
+	}
+	cfg = reading.WithList(cfg, log)
+	go services.DropStartPages(ctx, log)
+	return producers.Run(ctx, cfg, log)
+}
+
+// CheckAgent returns nil if an agent finds what its keys name, and can compute the metrics that its site declares.
+// Without /proc it would have nothing to send.
+func CheckAgent(cfg config.Config) error {
+	_, err := os.Stat(filepath.Join(cfg.Agent.ProcPath, "stat"))
+	if err != nil {
+		err = fmt.Errorf("agent.proc_path %q is no mount of procfs: %w", cfg.Agent.ProcPath, err)
+	}
+	return errors.Join(err, cli.Directory("agent.state_dir", cfg.Agent.StateDir), producers.Check(cfg.Agent))
+}

@@ -1,0 +1,236 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/producers/source"
+	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/commands/cli"
+)
+
+// IntervalRow is a metric of one interval of this host.
+type IntervalRow struct {
+	Name   string     `json:"name"`
+	Unit   string     `json:"unit"`
+	Scope  string     `json:"scope"`
+	CPUs   []int32    `json:"cpus,omitempty"`   // of a core-scoped metric, in the order of its values
+	Rows   []int32    `json:"rows,omitempty"`   // numbers of the sockets or GPUs, likewise
+	Cgroup string     `json:"cgroup,omitempty"` // of a job-scoped metric: the name of the job's cgroup
+	Values []*float64 `json:"values"`           // null where one is missing
+}
+
+// once prints one interval of this host. Kafka is not asked.
+func once(c *cobra.Command, cfg config.Config, asJSON bool) error {
+	h := source.Open(cfg.Agent, cli.NewLogger(c.ErrOrStderr(), cfg))
+	defer h.Close()
+	if wait := Apart(cfg, cfg.Interval); wait > 2*time.Second {
+		cli.Say(c.ErrOrStderr(), "weir agent: reading now, and again in %s", wait)
+	}
+	cpus, columns, jobs, err := ReadTwice(c.Context(), h, Apart(cfg, cfg.Interval))
+	if err != nil {
+		return err
+	}
+	rows := intervalRows(cpus, columns)
+	for _, j := range jobs {
+		of := intervalRows(nil, j.Columns)
+		for i := range of {
+			of[i].Cgroup = schemas.Printable(j.Cgroup)
+		}
+		rows = append(rows, of...)
+	}
+	if asJSON {
+		return cli.PrintJSON(c.OutOrStdout(), rows)
+	}
+	return printInterval(c.OutOrStdout(), rows)
+}
+
+func intervalRows(cpus []int32, columns []source.Column) []IntervalRow {
+	rows := make([]IntervalRow, len(columns))
+	for i := range columns {
+		k := &columns[i]
+		rows[i] = IntervalRow{
+			Name: k.Name, Unit: k.Unit, Scope: k.Scope, Rows: k.Rows,
+			Values: make([]*float64, len(k.Values)),
+		}
+		if k.Scope == schemas.ScopeCore {
+			rows[i].CPUs = cpus
+		}
+		for j, v := range k.Values {
+			if !math.IsNaN(v) && !math.IsInf(v, 0) {
+				rows[i].Values[j] = &v
+			}
+		}
+	}
+	return rows
+}
+
+func printInterval(w io.Writer, rows []IntervalRow) error {
+	t := cli.NewTable(0)
+	t.Line("METRIC\tUNIT\tSCOPE\tVALUES\tMISSING\tMIN\tMEDIAN\tMAX")
+	for _, r := range rows {
+		var values []float64
+		for _, v := range r.Values {
+			if v != nil {
+				values = append(values, *v)
+			}
+		}
+		slices.Sort(values)
+		least, median, most := "-", "-", "-"
+		if n := len(values); n > 0 {
+			least, median, most = cli.Number(&values[0]), cli.Number(&values[(n-1)/2]), cli.Number(&values[n-1])
+		}
+		t.Line("%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s", r.Name, r.Unit, cmp.Or(r.Cgroup, r.Scope), len(values),
+			len(r.Values)-len(values), least, median, most)
+	}
+	return t.Print(w)
+}
+
+// CostRow is what a source costs here.
+type CostRow struct {
+	Source     string            `json:"source"`
+	State      string            `json:"state"` // read or absent
+	Metrics    int               `json:"metrics"`
+	CPUMedian  float64           `json:"cpu_us_median"`
+	CPUMax     float64           `json:"cpu_us_max"`
+	WallMedian float64           `json:"wall_us_median"`
+	WallMax    float64           `json:"wall_us_max"`
+	Absent     map[string]string `json:"absent,omitempty"` // metrics, and why
+}
+
+// readings is how often weir agent --check reads each source.
+const readings = 20
+
+// WholeCycle is the row of --check for all sources together. No source has this name.
+const WholeCycle = "(cycle)"
+
+// checkSources prints what each source costs on this host. Kafka is not asked.
+func checkSources(c *cobra.Command, cfg config.Config, asJSON bool) error {
+	h := source.Open(cfg.Agent, slog.New(slog.DiscardHandler)) // the rows say what the log would
+	defer h.Close()
+	sources, cycles, err := h.Costs(c.Context(), readings, 50*time.Millisecond)
+	if err != nil {
+		return err
+	}
+	rows := make([]CostRow, 0, len(sources)+1)
+	all := CostRow{Source: WholeCycle, State: "read"}
+	all.CPUMedian, all.CPUMax = Spread(cycles)
+	for _, s := range sources {
+		r := CostRow{Source: s.Source, State: "read", Metrics: s.Metrics}
+		if len(s.CPU) == 0 && len(s.Absent) > 0 {
+			r.State = "absent"
+		}
+		r.CPUMedian, r.CPUMax = Spread(s.CPU)
+		r.WallMedian, r.WallMax = Spread(s.Wall)
+		for _, a := range s.Absent {
+			if r.Absent == nil {
+				r.Absent = map[string]string{}
+			}
+			r.Absent[a.Metric] = WithRemedy(a.Reason)
+		}
+		all.Metrics += r.Metrics
+		rows = append(rows, r)
+	}
+	slices.SortStableFunc(rows, func(a, b CostRow) int { return cmp.Compare(b.CPUMedian, a.CPUMedian) })
+	rows = append(rows, all)
+	if asJSON {
+		return cli.PrintJSON(c.OutOrStdout(), rows)
+	}
+	return printCosts(c.OutOrStdout(), rows)
+}
+
+// Spread returns the median and the largest of some times, in microseconds.
+func Spread(all []time.Duration) (median, most float64) {
+	if len(all) == 0 {
+		return 0, 0
+	}
+	slices.Sort(all)
+	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+	return us(all[len(all)/2]), us(all[len(all)-1])
+}
+
+// printCosts prints the dearest source first, then what is absent. Metrics of a source with the same reason share a
+// line.
+func printCosts(w io.Writer, rows []CostRow) error {
+	t := cli.NewTable(0)
+	t.Line("SOURCE\tSTATE\tMETRICS\tCPU_US\tMAX\tWALL_US\tMAX")
+	us := func(v float64) string {
+		if v == 0 {
+			return "-"
+		}
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	var absent strings.Builder
+	for _, r := range rows {
+		t.Line("%s\t%s\t%d\t%s\t%s\t%s\t%s", r.Source, r.State, r.Metrics, us(r.CPUMedian), us(r.CPUMax),
+			us(r.WallMedian), us(r.WallMax))
+		named := map[string][]string{}
+		for metric, reason := range r.Absent {
+			named[reason] = append(named[reason], metric)
+		}
+		for _, reason := range slices.Sorted(maps.Keys(named)) {
+			slices.Sort(named[reason])
+			head := r.Source + ": "
+			fmt.Fprintf(&absent, "%s%s\n", head, cli.Wrapped(strings.Join(named[reason], " ")+": "+reason, 4, len(head)))
+		}
+	}
+	err := t.Print(w)
+	if absent.Len() > 0 && err == nil {
+		_, err = fmt.Fprintf(w, "\nabsent:\n%s", absent.String())
+	}
+	return err
+}
+
+// errOneOf is returned for flags of the agent that exclude each other.
+var errOneOf = errors.New("--once, --check: give one of them; --json goes with either")
+
+// WithRemedy is why something is absent, and what to do.
+func WithRemedy(reason error) string {
+	if remedy := source.Remedy(reason); remedy != "" {
+		return reason.Error() + ": " + remedy
+	}
+	return reason.Error()
+}
+
+// Apart is the time between two readings: at least so long, and so long that each command of the site ran in between.
+func Apart(cfg config.Config, least time.Duration) time.Duration {
+	for _, s := range cfg.Agent.Sources {
+		if len(s.Exec) > 0 {
+			least = max(least, cfg.Interval+s.Timeout)
+		}
+	}
+	return least
+}
+
+// ReadTwice reads the sources twice, some time apart.
+func ReadTwice(ctx context.Context, h *source.Host, apart time.Duration) (
+	cpus []int32, columns []source.Column, jobs []source.JobColumns, err error,
+) {
+	read := func() time.Time {
+		now := time.Now()
+		h.Read(source.Vitals{BoundaryMs: now.UnixMilli(), Interval: max(apart, time.Second)})
+		return now
+	}
+	begin := read()
+	if !kafka.Pause(ctx, apart) {
+		return nil, nil, nil, ctx.Err()
+	}
+	elapsed := read().Sub(begin)
+	cpus, columns = h.Interval(elapsed)
+	return cpus, columns, h.Jobs(elapsed), nil
+}

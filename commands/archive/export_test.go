@@ -1,0 +1,5 @@
+package archive
+
+// What tests of this folder's commands use of its code.
+var PrintAudit = printAudit
+var ProgressTo = progressTo

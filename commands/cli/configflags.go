@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// EtcFile is the machine's configuration.
+const EtcFile = "/etc/weir/weir.yaml"
+
+// ConfigFlags is the flag --config of a command.
+type ConfigFlags struct {
+	File    string
+	Found   string // the file that was read; empty where there is none
+	Reads   bool   // it only reads topics: without a configuration it asks the `weir up` of this directory
+	Command *cobra.Command
+}
+
+func (f *ConfigFlags) Add(c *cobra.Command) {
+	f.Command = c
+	usage := "configuration `FILE` (default: " + EtcFile + ")"
+	if f.Reads {
+		usage = "configuration `FILE` (default: " + EtcFile + ", else that of weir up: " + config.RunningFile + ")"
+	}
+	c.Flags().StringVar(&f.File, "config", "", usage)
+	OfferFiles(c, "config", YamlFiles...)
+}
+
+// Source returns where the configuration comes from: the named file, else the machine's, else a running weir up. If
+// there is a RunningFile that does not count, source reports why.
+func (f *ConfigFlags) Source(etc string) config.Source {
+	src := config.Source{File: f.File, Environ: os.Environ(), Flags: f.Command.Flags(), Defaults: config.Default()}
+	if f.File != "" {
+		return src
+	}
+	var ignored error
+	switch _, err := os.Stat(etc); {
+	case err == nil, errors.Is(err, fs.ErrPermission):
+		src.File, ignored = etc, fmt.Errorf("%s comes first", etc)
+	case !f.Reads:
+		ignored = errors.New("this command needs a whole configuration")
+	default:
+		var dir string
+		if dir, ignored = syscall.Getwd(); ignored == nil { // not os.Getwd, whose path may have symbolic links
+			src.Defaults, ignored = config.Running(dir, os.Geteuid(), src.Defaults)
+		}
+	}
+	if _, err := os.Lstat(config.RunningFile); ignored != nil && (err == nil || errors.Is(err, fs.ErrPermission)) {
+		Say(f.Command.ErrOrStderr(), "weir: %s is ignored: %s: if you trust it, name it with --config %[1]s",
+			config.RunningFile, schemas.Printable(ignored.Error()))
+	}
+	return src
+}
+
+// Local loads the configuration of a command that asks no broker. Nothing need be configured.
+func (f *ConfigFlags) Local() (config.Config, error) {
+	cfg, _, err := f.read()
+	return cfg, err
+}
+
+// read loads the configuration, and returns its file: empty where there is none.
+func (f *ConfigFlags) read() (cfg config.Config, file string, err error) {
+	src := f.Source(EtcFile)
+	src.Keys = map[string]string{"log-level": "log_level"}
+	f.Found = src.File
+	if cfg, err = config.Load(src); err != nil {
+		return cfg, src.File, UsageError{err}
+	}
+	return cfg, src.File, nil
+}
+
+func (f *ConfigFlags) Load() (config.Config, error) {
+	cfg, file, err := f.read()
+	if err != nil {
+		return cfg, err
+	}
+	// A certificate that is not valid yet needs no person. Until then brokers refuse it, and that is logged.
+	if err := kafka.CheckFiles(cfg.Kafka, time.Now()); err != nil && !errors.Is(err, kafka.ErrNotYetValid) {
+		return cfg, UsageError{err}
+	}
+	if len(cfg.Kafka.Brokers) == 0 && file == "" {
+		remedy := "name one with --config FILE"
+		if f.Reads {
+			remedy = "start `weir up` here first, or " + remedy
+		}
+		return cfg, UsageError{errors.New("no configuration: " + remedy)}
+	}
+	return cfg, nil
+}
+
+// Serve is a part of weir that runs until its context ends.
+type Serve func(ctx context.Context, cfg config.Config, log *slog.Logger) error
+
+// Serve runs a part until the command's context ends.
+func (f *ConfigFlags) Serve(c *cobra.Command, run Serve) error {
+	cfg, err := f.Load()
+	if err != nil {
+		return err
+	}
+	if len(cfg.Kafka.Brokers) == 0 {
+		return UsageError{kafka.ErrNoBrokers}
+	}
+	NeverWait(c.OutOrStdout(), c.ErrOrStderr())
+	return kafka.Explain(cfg.Kafka, run(c.Context(), cfg, NewLogger(c.ErrOrStderr(), cfg)))
+}
+
+// Directory returns nil if a key names a directory, or nothing that is there.
+func Directory(key, path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := config.Answer(path, func() (fs.FileInfo, error) { return os.Stat(path) })
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s: %w", key, err)
+	case !info.IsDir():
+		return fmt.Errorf("%s %s: not a directory", key, path)
+	}
+	return nil
+}
+
+// Readable returns nil if the file of a key can be read, or none is named. A person may mend the text of a job file
+// while the balancer runs. A file that is missing at the start is a wrong name.
+func Readable(key, path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := config.Answer(path, func() (fs.FileInfo, error) {
+		file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe without a writer would never open
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }() // nothing was written
+		return file.Stat()
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s %s: not a regular file", key, path)
+	}
+	return nil
+}

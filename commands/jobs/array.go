@@ -1,0 +1,170 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/analysis"
+
+	"github.com/weirhpc/weir/naming"
+	"github.com/weirhpc/weir/topology"
+
+	"github.com/weirhpc/weir/report/view"
+	"github.com/weirhpc/weir/rules"
+
+	"github.com/weirhpc/weir/commands/cli"
+)
+
+var errNoJobs = errors.New("none of the jobs has an interval; `weir jobs` lists those that have any")
+
+// maxTasks is how many tasks of a job array are shown at once.
+const maxTasks = 10_000
+
+// arrayTasks returns the tasks that an argument such as 184300_[1-60] names. Any other argument is the ID of a job, and
+// has no tasks. Behind an @ either may have the date on which the job, or each task, began.
+func arrayTasks(arg string) (id string, tasks []int64, date string, err error) {
+	arg, date, err = analysis.SplitID(arg)
+	if err != nil {
+		return "", nil, "", err
+	}
+	id, tasks, err = tasksOf(arg)
+	return id, tasks, date, err
+}
+
+func tasksOf(arg string) (id string, tasks []int64, err error) {
+	id, list, is := strings.Cut(arg, "_[")
+	if !is {
+		id = arg
+	}
+	if !naming.Valid(id) {
+		return "", nil, fmt.Errorf("job ID %q must match [A-Za-z0-9._:-]{1,64}", arg)
+	}
+	if !is {
+		return id, nil, nil
+	}
+	list, ended := strings.CutSuffix(list, "]")
+	if tasks, err = topology.ExpandRanges(list); err != nil || !ended {
+		return "", nil, fmt.Errorf("job ID %q must name its tasks as in %s_[1-60] or %s_[1,4,7-9]", arg, id, id)
+	}
+	if len(tasks) > maxTasks {
+		return "", nil, fmt.Errorf("job ID %q has %d tasks: name at most %d at once", arg, len(tasks), maxTasks)
+	}
+	return id, tasks, nil
+}
+
+// numbers returns the IDs of jobs and arrays that the arguments name.
+func numbers(args []string) (ids []string) {
+	for _, arg := range args {
+		id, _, _, _ := arrayTasks(arg) // jobIDs has checked it
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// taskIDs returns the jobs that the arguments name, each once and in their order. The number of a job array is all of
+// its tasks.
+func taskIDs(ctx context.Context, named *analysis.Named, args []string) (ids []string, err error) {
+	seen := map[string]bool{}
+	add := func(id, date string) {
+		if date != "" {
+			id += "@" + date
+		}
+		if !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
+	for _, arg := range args {
+		id, tasks, date, _ := arrayTasks(arg)
+		found, whole, err := named.Tasks(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case tasks == nil && !whole:
+			add(id, date)
+			continue
+		case tasks == nil:
+			tasks = slices.Sorted(maps.Keys(found))
+		case !slices.ContainsFunc(tasks, func(task int64) bool { return found[task] != "" }):
+			return nil, fmt.Errorf("no job is one of the tasks %s", arg)
+		}
+		for _, task := range tasks {
+			if job, is := found[task]; is {
+				add(job, date)
+			}
+		}
+		if len(ids) > maxTasks {
+			return nil, fmt.Errorf("job array %s has %d tasks: name at most %d at once, such as %s_[1-%d]", id,
+				len(found), maxTasks, id, maxTasks)
+		}
+	}
+	return ids, nil
+}
+
+// bins returns how many bins each of n jobs has that are shown together. All of them have to fit into memory.
+func bins(n, most int) int {
+	const inAll, least = 60_000, 8
+	return min(most, max(least, inAll/n))
+}
+
+// loadJobs reads each job. Of several, those without an interval are left out.
+func loadJobs(
+	c *cobra.Command, named *analysis.Named, set *rules.Set, ids []string, ask analysis.Ask,
+) (jobs []*view.Job, err error) {
+	ask.MaxBins = bins(len(ids), ask.MaxBins)
+	err = eachJob(c, ids, func(id string) error {
+		j, err := named.Load(c.Context(), set, id, ask)
+		if err == nil {
+			jobs = append(jobs, j)
+		}
+		return err
+	})
+	return jobs, err
+}
+
+// patience is how long a person waits for a sign of life.
+const patience = 5 * time.Second
+
+// eachJob calls fn with each job. Of several, those without an interval are reported, and one has to have some.
+func eachJob(c *cobra.Command, ids []string, fn func(id string) error) error {
+	var empty []string
+	said := time.Now()
+	for i, id := range ids {
+		if time.Since(said) > patience {
+			said = time.Now()
+			cli.Say(c.ErrOrStderr(), "weir: %d of %d jobs are read", i, len(ids))
+		}
+		err := fn(id)
+		switch {
+		case len(ids) > 1 && errors.Is(err, analysis.ErrNoInterval):
+			empty = append(empty, err.Error())
+		case err != nil:
+			return err
+		}
+	}
+	sayFirst(c, empty, "have no interval")
+	if len(ids) > 1 && len(empty) == len(ids) {
+		return errNoJobs
+	}
+	return nil
+}
+
+// sayFirst reports something of the first jobs, and how many more it is true of.
+func sayFirst(c *cobra.Command, lines []string, what string) {
+	const most = 5
+	for i, line := range lines {
+		if i == most {
+			cli.Say(c.ErrOrStderr(), "weir: %d more jobs %s", len(lines)-most, what)
+			return
+		}
+		cli.Say(c.ErrOrStderr(), "weir: %s", line)
+	}
+}

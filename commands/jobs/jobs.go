@@ -1,0 +1,226 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/analysis"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/report/term"
+	"github.com/weirhpc/weir/report/view"
+
+	"github.com/weirhpc/weir/commands/cli"
+	"github.com/weirhpc/weir/commands/reading"
+)
+
+// jobsFlags are the flags of weir jobs.
+type jobsFlags struct {
+	reading.ReadFlags
+	cli.StyleFlags
+	sort, user, account, queue, finding, since string
+	limit                                      int
+}
+
+func NewJobs() *cobra.Command {
+	var f jobsFlags
+	c := &cobra.Command{
+		Use:   "jobs",
+		Short: "Show the jobs: how well they use their cores, and what is wrong with them",
+		Long: `Shows the jobs: how well they use their cores, and what is wrong with them.
+
+BUSY is the share of cores that work, and WASTED h the core-hours of the others, as far as they were measured. A core is
+a logical CPU. One that idles beside a busy thread is busy. SPREAD is the difference between the ninth and the first
+decile of cpu_user, in points. MEM is the most memory that a node used. SEEN is how much of the job was measured. A
+narrow terminal has fewer columns. What is not known is a dash.
+
+WORST FINDING is the class and the rule of the worst finding. "none" means that the rules looked at a job that has
+ended, and found nothing; "none yet", that it still runs. A dash means that no rule looked: the job was not measured, or
+no job at all has a finding. So it is where "weir find --live" does not run.
+
+Jobs are listed by the time of their start, unless --sort names another order: it takes any decile of a metric, from d0
+to d10. A job that runs has the numbers of its last interval, and no wasted hours.
+
+Without --since these are jobs that run, wait or are skipped, and those that ended in the last 24 hours. Of an archive
+alone they are those of its last 30 days. REASON is why a job is skipped. --json also has the last interval of each job,
+and how complete it is.`,
+		Example: `  weir jobs
+  weir jobs --sort wasted --since 2026-11-01 --limit 20
+  weir jobs --sort flops_any.d5 --account phys-a --dir weir-data/archive
+  weir jobs --json --config /etc/weir/weir.yaml`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ask, err := f.ask(time.Now())
+			if err != nil {
+				return cli.Usage(err)
+			}
+			return f.run(c, ask)
+		},
+	}
+	f.ReadFlags.Add(c)
+	f.StyleFlags.Add(c)
+	c.Flags().StringVar(&f.sort, "sort", "", "worst `KEY` first: "+strings.Join(analysis.Sorts(), ", ")+
+		", METRIC.d5 or METRIC.mean")
+	c.Flags().StringVar(&f.user, "user", "", "only jobs of user `NAME`")
+	c.Flags().StringVar(&f.account, "account", "", "only jobs of account `NAME`")
+	c.Flags().StringVar(&f.queue, "queue", "", "only jobs of queue `NAME`")
+	c.Flags().StringVar(&f.finding, "finding", "", "only jobs for which `RULE` holds")
+	c.Flags().StringVar(&f.since, "since", "", "jobs that ran since `TIME`: 24h or 7d ago, or a date of UTC")
+	c.Flags().IntVar(&f.limit, "limit", 0, "at most `N` jobs (default: all)")
+	cli.Offer(c, "sort", analysis.Sorts()...)
+	return c
+}
+
+// ask returns what is asked of the archive and the topics.
+func (f *jobsFlags) ask(now time.Time) (a analysis.ListAsk, err error) {
+	a = analysis.ListAsk{
+		User: f.user, Account: f.account, Queue: f.queue, Finding: f.finding, Sort: f.sort, Limit: f.limit,
+	}
+	if f.limit < 0 {
+		return a, fmt.Errorf("--limit %d must be at least 0", f.limit)
+	}
+	if err := f.Exclusive(); err != nil {
+		return a, err
+	}
+	a.Since, err = cli.TimeFlag("since", f.since, now)
+	return a, err
+}
+
+func (f *jobsFlags) run(c *cobra.Command, ask analysis.ListAsk) error {
+	style, out, err := f.Style(c)
+	if err != nil {
+		return err
+	}
+	cfg, err := f.Load()
+	if err != nil {
+		return err
+	}
+	if ask.Dir, ask.Topic, err = f.Where(c, cfg); err != nil {
+		return err
+	}
+	if f.finding != "" {
+		set, err := reading.RuleSet(cfg)
+		if err != nil {
+			return err
+		}
+		for i := range set.Rules {
+			ask.Rules = append(ask.Rules, set.Rules[i].ID)
+		}
+	}
+	lists, err := analysis.LoadLines(c.Context(), cfg, ask)
+	switch {
+	case errors.Is(err, analysis.ErrSort):
+		return cli.Usage(fmt.Errorf("--sort: %w", err))
+	case errors.Is(err, analysis.ErrRule):
+		return cli.Usage(fmt.Errorf("--finding: %w", err))
+	}
+	if err != nil {
+		return err
+	}
+	if !f.AsJSON && !f.AsCSV {
+		return term.Jobs(out, lists, style)
+	}
+	last, err := lastIntervals(c.Context(), cfg, ask)
+	if err != nil {
+		return err
+	}
+	return cli.PrintRows(c.OutOrStdout(), f.CSVFlags, jobLines(lists, last, f.chosen()))
+}
+
+// chosen reports whether the user wants some jobs alone.
+func (f *jobsFlags) chosen() bool {
+	return f.limit > 0 || cmp.Or(f.user, f.account, f.queue, f.finding, f.since) != ""
+}
+
+// lastIntervals returns the last summary of each job of the topic; none where no broker is asked.
+func lastIntervals(ctx context.Context, cfg config.Config, ask analysis.ListAsk) ([]analysis.JobRow, error) {
+	if !ask.Topic {
+		return nil, nil
+	}
+	return analysis.Jobs(ctx, cfg)
+}
+
+// jobLine is a job for programs. What is not known is null.
+type jobLine struct {
+	analysis.JobRow
+	Account    string              `json:"account"`
+	Queue      string              `json:"queue"`
+	Nodes      *int                `json:"nodes"`
+	Cores      *int64              `json:"cores"`
+	TimeS      *float64            `json:"time_s"`
+	Busy       *float64            `json:"busy"`
+	Spread     *float64            `json:"spread"`
+	WastedH    *float64            `json:"wasted_h"`
+	MemPerNode *float64            `json:"mem_per_node"`
+	Seen       *float64            `json:"seen"`
+	Finding    *string             `json:"finding"`
+	Class      *string             `json:"class"`
+	Severity   *float64            `json:"severity"`
+	Of         map[string]*float64 `json:"of"` // the metric that --sort names
+}
+
+// jobLines are the jobs of the lists, each with its last interval. If all jobs are wanted, those that have an interval
+// alone come last: the pseudo-jobs, and jobs whose record is gone.
+func jobLines(lists *view.Lists, last []analysis.JobRow, chosen bool) []jobLine {
+	interval := map[schemas.JobKey]analysis.JobRow{}
+	for _, r := range last {
+		interval[schemas.JobKey{JobID: r.JobID, Restart: r.Restart}] = r
+	}
+	lines := make([]jobLine, 0, len(lists.Rows)+len(lists.Skipped))
+	for _, l := range slices.Concat(lists.Rows, lists.Skipped) {
+		row, known := interval[l.Identity()]
+		if !known {
+			row = analysis.JobRow{JobID: l.JobID, Restart: l.Restart}
+		}
+		delete(interval, l.Identity())
+		row.State, row.Reason, row.User, row.Name = l.State, l.Reason, l.User, l.Name
+		lines = append(lines, lineOf(row, &l))
+	}
+	for _, r := range last {
+		if _, left := interval[schemas.JobKey{JobID: r.JobID, Restart: r.Restart}]; left && !chosen {
+			lines = append(lines, jobLine{JobRow: r})
+		}
+	}
+	return lines
+}
+
+func lineOf(row analysis.JobRow, l *view.JobLine) jobLine {
+	line := jobLine{
+		JobRow: row, Account: l.Account, Queue: l.Queue, Cores: l.Cores, Busy: finite(l.Busy), Spread: finite(l.Spread),
+		WastedH: finite(l.WastedH), MemPerNode: finite(l.MemPerNode), Seen: finite(l.Seen),
+	}
+	if n := len(l.Nodes); n > 0 {
+		line.Nodes = &n
+	}
+	if l.TimeS > 0 {
+		line.TimeS = &l.TimeS
+	}
+	if f := l.Finding; f != nil {
+		line.Finding, line.Class, line.Severity = &f.Rule, &f.Class, &f.Severity
+	}
+	for key, v := range l.Of {
+		if line.Of == nil {
+			line.Of = map[string]*float64{}
+		}
+		line.Of[key] = finite(v)
+	}
+	return line
+}
+
+// finite returns nil for what JSON has no number for.
+func finite(v *float64) *float64 {
+	if v == nil || math.IsNaN(*v) || math.IsInf(*v, 0) {
+		return nil
+	}
+	return v
+}

@@ -1,0 +1,165 @@
+package jobs
+
+import (
+	"io"
+	"math"
+
+	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/report/view"
+
+	"github.com/weirhpc/weir/commands/cli"
+)
+
+// totalRow is a metric of a job over its whole life, for programs. Its names are the columns of the archive's table
+// job_totals. What a report does not know is null.
+type totalRow struct {
+	Cluster string  `json:"cluster"`
+	JobID   string  `json:"job_id"`
+	Restart int32   `json:"restart"`
+	Metric  *string `json:"metric"`
+	Unit    *string `json:"unit"`
+	Scope   *string `json:"scope"`
+
+	Start             int64    `json:"start"`
+	End               int64    `json:"end"`
+	Intervals         int64    `json:"intervals"`
+	IntervalsMeasured int64    `json:"intervals_measured"`
+	MeasuredS         float64  `json:"measured_s"`
+	NodesExpectedSum  int64    `json:"nodes_expected_sum"`
+	NodesReportedSum  int64    `json:"nodes_reported_sum"`
+	Completeness      *float64 `json:"completeness"`
+
+	Count         int64    `json:"count"`
+	Invalid       *int64   `json:"invalid"`
+	Mean          *float64 `json:"mean"`
+	Min           *float64 `json:"min"`
+	Max           *float64 `json:"max"`
+	Stddev        *float64 `json:"stddev"`
+	NodeStddevRMS *float64 `json:"node_stddev_rms"`
+	LowNode       *string  `json:"low_node"`
+	LowNodeShare  *float64 `json:"low_node_share"`
+	HighNode      *string  `json:"high_node"`
+	HighNodeShare *float64 `json:"high_node_share"`
+
+	D0        *float64  `json:"d0"`
+	D1        *float64  `json:"d1"`
+	D2        *float64  `json:"d2"`
+	D3        *float64  `json:"d3"`
+	D4        *float64  `json:"d4"`
+	D5        *float64  `json:"d5"`
+	D6        *float64  `json:"d6"`
+	D7        *float64  `json:"d7"`
+	D8        *float64  `json:"d8"`
+	D9        *float64  `json:"d9"`
+	D10       *float64  `json:"d10"`
+	RankError *float64  `json:"rank_error"`
+	Lo        []float64 `json:"lo"` // null where the deciles are exact
+	Hi        []float64 `json:"hi"`
+
+	CertifiedCount *int64 `json:"certified_count"`
+	Final          bool   `json:"final"`
+}
+
+// totalRows are the totals of a job, a metric each.
+func totalRows(j *view.Job) []totalRow {
+	rows := make([]totalRow, 0, len(j.Metrics))
+	for i := range j.Metrics {
+		rows = append(rows, totalOf(j, &j.Metrics[i]))
+	}
+	return rows
+}
+
+func totalOf(j *view.Job, m *view.Metric) totalRow {
+	t := &m.Total
+	r := totalRow{
+		Cluster: j.Cluster, JobID: j.JobID, Restart: j.Restart, Metric: &m.Name, Unit: &m.Unit, Scope: &m.Scope,
+		Start: t.Of.StartMs, End: t.Of.EndMs, Intervals: t.Of.Intervals, IntervalsMeasured: t.Of.Measured,
+		MeasuredS: t.Of.MeasuredS, NodesExpectedSum: t.Of.Expected, NodesReportedSum: t.Of.Reported,
+		Count: t.Count, Invalid: t.Invalid, CertifiedCount: t.CertifiedCount, Mean: finite(&t.Mean),
+		Stddev: finite(t.Stddev), NodeStddevRMS: finite(t.NodeStddevRMS), RankError: finite(&t.RankError),
+		Min: finite(&t.D[0]), Max: finite(&t.D[10]), Final: !j.Running,
+	}
+	if t.Of.Expected > 0 {
+		complete := float64(t.Of.Reported) / float64(t.Of.Expected)
+		r.Completeness = &complete
+	}
+	if t.LowNode != "" {
+		r.LowNode, r.LowNodeShare = &t.LowNode, finite(&t.LowShare)
+	}
+	if t.HighNode != "" {
+		r.HighNode, r.HighNodeShare = &t.HighNode, finite(&t.HighShare)
+	}
+	for k, to := range []**float64{&r.D0, &r.D1, &r.D2, &r.D3, &r.D4, &r.D5, &r.D6, &r.D7, &r.D8, &r.D9, &r.D10} {
+		*to = finite(&t.D[k])
+	}
+	if t.Known && !t.Exact && !math.IsNaN(t.Lo[5]) {
+		r.Lo, r.Hi = t.Lo[:], t.Hi[:]
+	}
+	return r
+}
+
+// findingRow is a finding for programs. Its names are the columns of the archive's table findings.
+type findingRow struct {
+	Cluster       string    `json:"cluster"`
+	JobID         string    `json:"job_id"`
+	Restart       int32     `json:"restart"`
+	Rule          string    `json:"rule"`
+	RuleHash      string    `json:"rule_hash"`
+	Title         string    `json:"title"`
+	State         string    `json:"state"`
+	Certainty     string    `json:"certainty"`
+	Class         string    `json:"class"`
+	Severity      float64   `json:"severity"`
+	Worst         float64   `json:"worst"`
+	FirstInterval int64     `json:"first_interval"`
+	LastInterval  int64     `json:"last_interval"`
+	AsOf          int64     `json:"as_of"`
+	IntervalMs    int64     `json:"interval_ms"`
+	Intervals     int64     `json:"intervals"`
+	Evaluated     int64     `json:"evaluated"`
+	Matched       int64     `json:"matched"`
+	Node          *string   `json:"node"`
+	NodeIntervals int64     `json:"node_intervals"`
+	EvidenceNames []string  `json:"evidence_names"`
+	EvidenceMeans []float64 `json:"evidence_means"`
+	EvidenceLows  []float64 `json:"evidence_lows"`
+	EvidenceHighs []float64 `json:"evidence_highs"`
+	Hint          string    `json:"hint"`
+	Slurm         string    `json:"slurm"`
+	Final         bool      `json:"final"`
+}
+
+// findingRows are the findings of a job, the worst first.
+func findingRows(j *view.Job) []findingRow {
+	rows := make([]findingRow, 0, len(j.Findings))
+	for i := range j.Findings {
+		rows = append(rows, findingOf(&j.Findings[i]))
+	}
+	return rows
+}
+
+func findingOf(f *schemas.Finding) findingRow {
+	r := findingRow{
+		Cluster: f.Cluster, JobID: f.JobID, Restart: f.Restart, Rule: f.Rule, RuleHash: f.RuleHash, Title: f.Title,
+		State: f.State, Certainty: f.Certainty, Class: f.Class, Severity: f.Severity, Worst: f.Worst,
+		FirstInterval: f.FirstInterval, LastInterval: f.LastInterval, AsOf: f.AsOf, IntervalMs: f.IntervalMs,
+		Intervals: f.Intervals, Evaluated: f.Evaluated, Matched: f.Matched, Node: f.Node,
+		NodeIntervals: f.NodeIntervals, Hint: f.Hint, Slurm: f.Slurm, Final: f.Final,
+		EvidenceNames: []string{}, EvidenceMeans: []float64{}, EvidenceLows: []float64{}, EvidenceHighs: []float64{},
+	}
+	for _, e := range f.Evidence {
+		r.EvidenceNames, r.EvidenceMeans = append(r.EvidenceNames, e.Name), append(r.EvidenceMeans, e.Mean)
+		r.EvidenceLows, r.EvidenceHighs = append(r.EvidenceLows, e.Low), append(r.EvidenceHighs, e.High)
+	}
+	return r
+}
+
+// printEach prints the rows of all jobs for programs.
+func printEach[T any](w io.Writer, form cli.CSVFlags, jobs []*view.Job, rows func(*view.Job) []T) error {
+	var all []T
+	for _, j := range jobs {
+		all = append(all, rows(j)...)
+	}
+	return cli.PrintRows(w, form, all)
+}

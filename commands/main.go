@@ -1,0 +1,27 @@
+package commands
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Main is the program weir.
+func Main() {
+	// Writing to a closed pipe returns an error. It does not end the process.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), endSignals(signal.Ignored)...)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	os.Exit(Run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// endSignals are the signals that end a process in order. SIGHUP is one: the broker's log is closed even if the
+// terminal is. Under nohup it is ignored, and stays so.
+func endSignals(ignored func(os.Signal) bool) []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}

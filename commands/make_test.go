@@ -1,0 +1,139 @@
+package commands_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestThinnedTestsRunInFull: a test that does less under the race detector is run without it by `make test` too.
+// Otherwise most of its cases would never be tried.
+func TestThinnedTestsRunInFull(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "make", "-n", "test").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := map[string]*regexp.Regexp{} // the tests that run in full, by directory
+	for line := range bytes.Lines(out) {
+		words := strings.Fields(strings.ReplaceAll(string(line), "'", ""))
+		if len(words) < 2 || words[1] != "test" || slices.Contains(words, "-race") {
+			continue
+		}
+		pattern := ""
+		if i := slices.Index(words, "-run"); i >= 0 {
+			pattern = words[i+1]
+		}
+		for _, word := range words {
+			if dir, is := strings.CutPrefix(word, "./"); is {
+				full[dir] = regexp.MustCompile(pattern)
+			}
+		}
+	}
+	thinned := 0
+	for dir, uses := range testsByDirectory(t) {
+		for name := range lessUnderRace(uses) {
+			if !strings.HasPrefix(name, "Test") {
+				continue
+			}
+			thinned++
+			if full[dir] == nil || !full[dir].MatchString(name) {
+				t.Errorf("%s of ./%s does less under the race detector, and make test runs it there alone", name, dir)
+			}
+		}
+	}
+	if thinned < 20 {
+		t.Errorf("%d tests do less under the race detector: how do they say so?", thinned)
+	}
+}
+
+// declared has the names that a declaration of a package's tests uses. race is of a file for the race detector alone.
+type declared struct {
+	uses map[string]bool
+	race bool
+}
+
+// testsByDirectory reads the tests of the repository.
+func testsByDirectory(t *testing.T) map[string]map[string]declared {
+	t.Helper()
+	all := map[string]map[string]declared{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && (d.Name() == "bin" || d.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		dir := filepath.Dir(path)
+		if all[dir] == nil {
+			all[dir] = map[string]declared{}
+		}
+		for _, d := range file.Decls {
+			keep := declared{uses: map[string]bool{}, race: strings.HasSuffix(path, "race_test.go")}
+			ast.Inspect(d, func(n ast.Node) bool {
+				if id, is := n.(*ast.Ident); is {
+					keep.uses[id.Name] = true
+				}
+				return true
+			})
+			for _, name := range names(d) {
+				all[dir][name] = keep
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Names returns what a declaration declares.
+func names(d ast.Decl) (all []string) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		return []string{d.Name.Name}
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			if v, is := s.(*ast.ValueSpec); is {
+				for _, id := range v.Names {
+					all = append(all, id.Name)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// lessUnderRace returns what depends on kafkatest.Cases, or on a constant of a file for the race detector.
+func lessUnderRace(all map[string]declared) map[string]bool {
+	less := map[string]bool{"Cases": true}
+	for name, d := range all {
+		if d.race {
+			less[name] = true
+		}
+	}
+	for grown := true; grown; {
+		grown = false
+		for name, d := range all {
+			for used := range d.uses {
+				if less[used] && !less[name] {
+					less[name], grown = true, true
+				}
+			}
+		}
+	}
+	return less
+}

@@ -1,0 +1,5 @@
+package metrics
+
+// What tests of this folder's commands use of its code.
+const ExitRedo = exitRedo
+const ExitUnknown = exitUnknown

@@ -1,0 +1,505 @@
+package metrics
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/producers/source"
+
+	"github.com/weirhpc/weir/report/term"
+	"github.com/weirhpc/weir/selection"
+
+	"github.com/weirhpc/weir/commands/cli"
+	"github.com/weirhpc/weir/commands/jobs"
+	"github.com/weirhpc/weir/commands/reading"
+)
+
+// Methods and models of a selection.
+const (
+	methodForward  = "forward"
+	methodLiteral  = "literal"
+	methodCoverage = "coverage"
+	modelLinear    = "linear"
+	modelQuadratic = "quadratic"
+)
+
+var (
+	methods = []string{methodForward, methodLiteral, methodCoverage}
+	models  = []string{modelLinear, modelQuadratic}
+)
+
+// selectFlags are the flags of weir metrics select.
+type selectFlags struct {
+	observationFlags
+	cli.StyleFlags
+	method, model, previous, out, report, cost string
+	keep, main                                 []string
+	threshold, coverage, canary, fToRemove     float64
+	max                                        int
+	seed                                       uint64
+	asJSON, dropAliased, perBlock              bool
+}
+
+func newMetricsSelect() *cobra.Command {
+	var f selectFlags
+	c := &cobra.Command{
+		Use:   "select",
+		Short: "Select the metrics worth measuring, and say what is lost without the others",
+		Long: `Selects the metrics worth measuring, and says what is lost without the others.
+
+A response is what the metrics shall explain: a rate that the application reported, or a file of its own. "forward"
+takes the fewest metrics that predict it on stretches of time it was not fitted on. Then it adds metrics until each
+dropped one can be told from those kept. "coverage" does that alone, and needs no response. "literal" is the method of
+Yang, Schopf, Dumitrescu and Foster as published, for comparison: it stops where its regression is not defined.
+
+For each dropped metric the report names its representative, and its R² on held-out rows. It says what is saved for
+each source of this host. A metric that shares its source with a kept one saves no reading. If the metrics do not
+predict the response, nothing is dropped.
+
+Names that rules, derived metrics and reports use are kept, with the reason. --out writes the list for the agents.
+docs/selection.md explains all numbers.`,
+		Example: `  weir metrics select --response app_rate --out metrics.yaml
+  weir metrics select --method coverage --since 7d --report selection
+  weir metrics select --from run.csv --response y --method literal --threshold .95 --model linear --json`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return cli.Usage(err)
+			}
+			return f.run(c)
+		},
+	}
+	f.observationFlags.Add(c)
+	f.StyleFlags.Add(c)
+	flags := c.Flags()
+	flags.StringVar(&f.method, "method", "", "use `METHOD` "+strings.Join(methods, ", ")+
+		" (default: forward, without --response coverage)")
+	flags.StringVar(&f.model, "model", modelLinear, "terms are values, or squares too: `MODEL` is "+
+		strings.Join(models, ", "))
+	flags.Float64Var(&f.threshold, "threshold", .95, "one metric stands for another above this correlation `R`, 0 to 1")
+	flags.Float64Var(&f.coverage, "coverage", .9, "R² of each dropped metric from those kept, `R2`; 0: none is "+
+		"kept for it")
+	flags.IntVar(&f.max, "max", 0, "keep at most `N` metrics for the response (default: as many as pay)")
+	flags.StringSliceVar(&f.keep, "keep", nil, "keep these metrics: `A,B`, or patterns such as cpu_*")
+	flags.StringSliceVar(&f.main, "main", nil, "compare with the list `A,B`, or patterns, that a person would take")
+	flags.StringVar(&f.previous, "previous", "", "prefer metrics of the list in `FILE` where others are as good")
+	flags.StringVar(&f.cost, "cost", "", "costs of sources: `FILE` of weir agent --check --json on a compute node "+
+		"(default: measured here)")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of the halves and draws, `N`")
+	flags.Float64Var(&f.fToRemove, "f-to-remove", 2, "with literal: terms with an F below this `F` are removed")
+	flags.BoolVar(&f.dropAliased, "drop-aliased", false, "with literal: leave out columns that others add up to")
+	flags.BoolVar(&f.perBlock, "per-block", false, "with literal: correlations of blocks, averaged")
+	flags.StringVar(&f.out, "out", "", "write the list for agent.metrics_file to `FILE`, such as metrics.yaml")
+	flags.Float64Var(&f.canary, "canary", .02, "with --out: this `SHARE` of the nodes goes on measuring everything")
+	flags.StringVar(&f.report, "report", "", "write the report as text, JSON and CSV into `DIR`")
+	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object a line")
+	cli.Offer(c, "method", methods...)
+	cli.Offer(c, "model", models...)
+	cli.OfferFiles(c, "previous", cli.YamlFiles...)
+	cli.OfferFiles(c, "out", cli.YamlFiles...)
+	cli.OfferFiles(c, "cost", "json")
+	cli.OfferDirectories(c, "report")
+	return c
+}
+
+// check refuses flags that contradict each other or are out of range.
+func (f *selectFlags) check() error {
+	if f.method == "" {
+		f.method = methodForward
+		if len(f.responses) == 0 {
+			f.method = methodCoverage
+		}
+	}
+	switch {
+	case !slices.Contains(methods, f.method):
+		return fmt.Errorf("--method %.40q must be one of %s", f.method, strings.Join(methods, ", "))
+	case !slices.Contains(models, f.model):
+		return fmt.Errorf("--model %.40q must be one of %s", f.model, strings.Join(models, ", "))
+	case !(f.threshold >= 0 && f.threshold <= 1):
+		return fmt.Errorf("--threshold %v must be 0 to 1", f.threshold)
+	case !(f.coverage >= 0 && f.coverage < 1):
+		return fmt.Errorf("--coverage %v must be 0 to 1, and below 1", f.coverage)
+	case !(f.canary >= 0 && f.canary <= 1):
+		return fmt.Errorf("--canary %v must be 0 (no node) to 1 (all nodes)", f.canary)
+	case f.threshold == 0 && f.method != methodLiteral:
+		return errors.New("--threshold 0 makes all metrics one: it must be above 0")
+	case !(f.fToRemove >= 0):
+		return fmt.Errorf("--f-to-remove %v must be at least 0", f.fToRemove)
+	case f.max < 0:
+		return fmt.Errorf("--max %d must be at least 0", f.max)
+	case f.method == methodCoverage && len(f.responses) > 0:
+		return errors.New("--method coverage explains no response: leave --response out, or the method")
+	case f.method == methodCoverage && f.coverage == 0:
+		return errors.New("--coverage 0 with --method coverage would keep nothing")
+	case f.method != methodCoverage && len(f.responses) == 0:
+		return fmt.Errorf("--method %s needs --response: a metric, a column of the CSV, or a file; without one, "+
+			"--method coverage chooses", f.method)
+	case f.method == methodLiteral && (f.out != "" || f.report != ""):
+		return errors.New("--out and --report are for forward and coverage: literal does not say what is lost")
+	case f.method != methodLiteral && (f.dropAliased || f.perBlock):
+		return errors.New("--drop-aliased and --per-block are for --method literal")
+	}
+	for _, p := range slices.Concat(f.keep, f.main) {
+		if _, err := path.Match(p, ""); err != nil || p == "" {
+			return fmt.Errorf("--keep, --main: %.80q is no pattern: %w", p, cmp.Or(err, errEmpty))
+		}
+	}
+	if f.out != "" {
+		return mayReplace(f.out)
+	}
+	return nil
+}
+
+var errEmpty = errors.New("it is empty")
+
+func (f *selectFlags) run(c *cobra.Command) error {
+	style, out, err := f.Style(c)
+	if err != nil {
+		return err
+	}
+	previous, cpu, err := f.read()
+	if err != nil {
+		return err
+	}
+	t, cfg, err := f.table(c)
+	if err != nil {
+		return err
+	}
+	if f.method == methodLiteral {
+		return f.literal(c, t)
+	}
+	uses, err := reading.InUse(cfg)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	used := map[string][]string{}
+	for _, u := range uses {
+		used[u.Name] = u.By
+	}
+	costs := hostCosts{cpu: cpu, from: f.cost}
+	if cpu == nil && known(t) {
+		if costs, err = measureCosts(c.Context(), cfg); err != nil {
+			return err
+		}
+	}
+	var drift *selection.Drift
+	r, err := worked(c, t, func() (*selection.Report, error) {
+		r, o, err := f.selected(t, cfg, used, previous, &costs)
+		if err == nil && f.out != "" {
+			drift, err = selection.NewDrift(t, o, r.Selection)
+		}
+		return r, err
+	})
+	if err != nil {
+		return err
+	}
+	if f.report != "" {
+		if err := writeReport(f.report, r); err != nil {
+			return err
+		}
+	}
+	if f.asJSON {
+		err = cli.PrintJSON(c.OutOrStdout(), []*selection.Report{r})
+	} else {
+		err = term.Selection(out, r, style)
+	}
+	if err != nil || f.out == "" {
+		return err
+	}
+	if len(r.Responses) > 0 && !r.Predictable {
+		cli.Say(c.ErrOrStderr(), "weir metrics: %s is not written: nothing is dropped", f.out)
+		return nil
+	}
+	l := listOf(r, used, cfg)
+	l.Drift = driftOf(l, drift)
+	return f.write(c, l, r.Warnings)
+}
+
+// read reads the files that flags name.
+func (f *selectFlags) read() (previous []string, cpu map[string]float64, err error) {
+	if f.previous != "" {
+		l, err := config.ReadMetricList(f.previous)
+		if err != nil {
+			return nil, nil, cli.Usage(fmt.Errorf("--previous: %w", err))
+		}
+		previous = l.Keep
+	}
+	if f.cost != "" {
+		if cpu, err = readCosts(f.cost); err != nil {
+			return nil, nil, cli.Usage(fmt.Errorf("--cost %s: %w", f.cost, err))
+		}
+	}
+	return previous, cpu, nil
+}
+
+// literal prints what the published method selects for each response.
+func (f *selectFlags) literal(c *cobra.Command, t *selection.Table) error {
+	o := selection.LiteralOptions{
+		Threshold: f.threshold, FToRemove: f.fToRemove, Quadratic: f.model == modelQuadratic,
+		DropAliased: f.dropAliased, PerBlock: f.perBlock,
+	}
+	var failed error
+	for i, response := range t.Responses {
+		l, err := worked(c, t, func() (*selection.Literal, error) { return selection.SelectLiteral(t, i, o) })
+		if l == nil || c.Context().Err() != nil {
+			return err
+		}
+		failed = errors.Join(failed, err)
+		if f.asJSON {
+			if err := cli.PrintJSON(c.OutOrStdout(), []*selection.Literal{l}); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := printLiteral(c.OutOrStdout(), response.Name, l, t.Notes, err != nil); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// worked runs what computes alone beside the command, which Ctrl-C ends at once.
+func worked[T any](c *cobra.Command, t *selection.Table, work func() (T, error)) (T, error) {
+	type result struct {
+		of  T
+		err error
+	}
+	if cells := t.Rows() * len(t.Metrics); cells > 1_000_000 {
+		cli.Say(c.ErrOrStderr(), "weir metrics: selecting among %d metrics over %d rows", len(t.Metrics), t.Rows())
+	}
+	done := make(chan result, 1)
+	go func() {
+		of, err := work()
+		done <- result{of, err}
+	}()
+	select {
+	case r := <-done:
+		return r.of, r.err
+	case <-c.Context().Done():
+		var none T
+		return none, fmt.Errorf("selecting: %w", context.Cause(c.Context()))
+	}
+}
+
+// options are those of the selection. kept has what needs each metric that is kept in any case; used gets those of
+// --keep.
+func (f *selectFlags) options(t *selection.Table, cfg config.Config, used map[string][]string) (
+	o selection.Options, kept map[string][]string, main []string, err error,
+) {
+	o = selection.Defaults()
+	o.Quadratic, o.Threshold, o.Max, o.Coverage = f.model == modelQuadratic, f.threshold, f.max, f.coverage
+	o.Seed = f.seed
+	names := t.Names()
+	all := slices.Clone(names)
+	for _, m := range source.Catalogue(cfg.Agent) {
+		all = append(all, m.Name)
+	}
+	wanted, err := matching(all, f.keep, "--keep")
+	if err != nil {
+		return o, nil, nil, err
+	}
+	for _, n := range wanted {
+		used[n] = append(used[n], "--keep")
+	}
+	if main, err = matching(names, f.main, "--main"); err != nil {
+		return o, nil, nil, err
+	}
+	kept = map[string][]string{}
+	for _, n := range names {
+		if why := used[n]; len(why) > 0 {
+			kept[n] = why
+		}
+	}
+	o.Keep = slices.Sorted(maps.Keys(kept))
+	return o, kept, main, nil
+}
+
+// selected selects, and gathers what a person weighs before following it.
+func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[string][]string, previous []string,
+	costs *hostCosts,
+) (r *selection.Report, o selection.Options, err error) {
+	o, kept, main, err := f.options(t, cfg, used)
+	if err != nil {
+		return nil, o, err
+	}
+	o.Previous = previous
+	if f.cost != "" { // what is measured here differs from run to run, and must not choose
+		o.Cost = costs.cpu
+	}
+	s, err := selection.Select(t, o)
+	if err != nil {
+		return nil, o, err
+	}
+	r = &selection.Report{
+		From: f.from, Method: f.method, Model: f.model, Threshold: f.threshold, Seed: f.seed, Coverage: f.coverage,
+		Notes: t.Notes, Selection: s,
+	}
+	for _, k := range s.Kept {
+		if k.Tier == selection.TierInUse {
+			if r.InUse == nil {
+				r.InUse = map[string][]string{}
+			}
+			r.InUse[k.Name] = kept[k.Name]
+		}
+	}
+	if len(t.Responses) > 0 {
+		literal := selection.LiteralOptions{Threshold: f.threshold, FToRemove: f.fToRemove, Quadratic: o.Quadratic}
+		if r.Rivals, err = selection.Rivals(t, o, s, literal, main); err != nil {
+			return nil, o, err
+		}
+	}
+	if len(s.Kept) == 0 || !s.Predictable && len(t.Responses) > 0 {
+		return r, o, nil // nothing is dropped, and so nothing saved
+	}
+	list := listOf(r, used, cfg)
+	keeps := func(name string) bool { return list.Measures("", name) }
+	r.Cost = costs.of(t, cfg, keeps)
+	if known(t) {
+		r.Warnings = append(r.Warnings, unjudged(t, cfg, keeps)...)
+	}
+	if len(t.Responses) > 0 && known(t) && t.Rows()*len(t.Metrics) <= frontierCells {
+		o.Cost = costs.cpu
+		r.Frontier = selection.Frontier(t, o, s)
+	}
+	return r, o, nil
+}
+
+// unjudged warns of metrics that agents would no longer measure though no row had them: nothing is known of these.
+func unjudged(t *selection.Table, cfg config.Config, keeps func(name string) bool) []string {
+	var unseen []string
+	for _, m := range source.Catalogue(cfg.Agent) {
+		if !keeps(m.Name) && !strings.Contains(m.Name, ":") &&
+			!slices.ContainsFunc(t.Metrics, func(of selection.Metric) bool { return of.Name == m.Name }) {
+			unseen = append(unseen, m.Name)
+		}
+	}
+	if len(unseen) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d metrics of the catalogue are in no row, and so were not judged: only canaries "+
+		"would measure them. --keep keeps those that you want: %s", len(unseen), reading.FirstNames(unseen))}
+}
+
+// frontierCells bounds a table for which selections without whole sources are tried, each a selection of its own.
+const frontierCells = 4_000_000
+
+// matching returns the names that any of the patterns matches. A pattern that matches none is a mistake.
+func matching(names, patterns []string, flag string) (found []string, err error) {
+	has := map[string]bool{}
+	for _, p := range patterns {
+		some := false
+		for _, n := range names {
+			if is, _ := path.Match(p, n); is {
+				some, has[n] = true, true
+			}
+		}
+		if !some {
+			return nil, cli.Usage(fmt.Errorf("%s %.80q is none of the %d metrics that were read", flag, p, len(names)))
+		}
+	}
+	return slices.Sorted(maps.Keys(has)), nil
+}
+
+// known reports whether any metric is of the catalogue.
+func known(t *selection.Table) bool {
+	return slices.ContainsFunc(t.Metrics, func(m selection.Metric) bool { return m.Source != "" })
+}
+
+// printLiteral prints a literal selection for people.
+func printLiteral(w io.Writer, response string, l *selection.Literal, notes []string, failed bool) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "Literal method for %s: threshold %g, model %s, F to remove %g, %d "+
+		"rows\n", response, l.Threshold,
+		l.Model, l.FToRemove, l.RowsUsed)
+	list := func(head string, names []string) {
+		head = fmt.Sprintf("%s (%d): ", head, len(names))
+		fmt.Fprintf(&text, "%s%s\n", head, cli.Wrapped(cli.OrDash(strings.Join(names, " ")), 2, len(head)))
+	}
+	list("constant", l.Constant)
+	var groups []string
+	for _, c := range l.Clusters {
+		if len(c) > 1 {
+			groups = append(groups, "{"+strings.Join(c, " ")+"}")
+		}
+	}
+	list(fmt.Sprintf("clusters %d; of several metrics", len(l.Clusters)), groups)
+	list("representatives", l.Representatives)
+	if !failed {
+		list("selected", l.Selected)
+		fmt.Fprintf(&text, "in-sample R² %.4f, which noise reaches too: forward says what holds on held-out rows\n"+
+			"reduction degree %.3f\n", l.R2, l.ReductionDegree)
+	}
+	for _, n := range notes {
+		fmt.Fprintf(&text, "- %s\n", cli.Wrapped(n, 2, 2))
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// writeReport writes the report into a directory: for people, for programs, and for spreadsheets.
+func writeReport(dir string, r *selection.Report) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("--report: %w", err)
+	}
+	write := func(name string, fn func(io.Writer) error) error {
+		return jobs.WriteWhole("--report", filepath.Join(dir, name), fn)
+	}
+	return errors.Join(
+		write("report.txt", func(w io.Writer) error {
+			return term.Selection(w, r, term.Style{Width: cli.TableWidth})
+		}),
+		write("selection.json", func(w io.Writer) error { return writeIndented(w, r) }),
+		write("kept.csv", func(w io.Writer) error { return cli.PrintCSV(w, false, r.Kept) }),
+		write("dropped.csv", func(w io.Writer) error { return cli.PrintCSV(w, false, r.Dropped) }),
+		write("curve.csv", func(w io.Writer) error { return cli.PrintCSV(w, false, r.Curve) }),
+	)
+}
+
+// writeIndented writes a value as JSON that a person can read.
+func writeIndented(w io.Writer, value any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(value)
+}
+
+// listName is where a list says that it came from.
+func (f *selectFlags) listName() string {
+	name := []string{f.from}
+	for _, part := range []struct{ flag, value string }{
+		{"dir", f.dir}, {"jobs", f.jobs}, {"since", f.since}, {"until", f.until},
+	} {
+		if part.value != "" {
+			name = append(name, "--"+part.flag, cli.Quoted(part.value))
+		}
+	}
+	return strings.Join(name, " ")
+}
+
+// write writes the list that the agents take.
+func (f *selectFlags) write(c *cobra.Command, l *config.MetricList, warnings []string) error {
+	l.Source, l.Canary, l.Created = f.listName(), f.canary, time.Now().UTC().Format(time.RFC3339)
+	if err := writeList(f.out, l, warnings); err != nil {
+		return err
+	}
+	for _, one := range warnings {
+		cli.Say(c.ErrOrStderr(), "weir metrics: warning: %s", one)
+	}
+	cli.Say(c.ErrOrStderr(), "weir metrics: %s keeps %d metrics: try it with `weir check`, then name it in "+
+		"agent.metrics_file",
+		f.out, len(l.Keep))
+	return nil
+}

@@ -1,0 +1,202 @@
+package reading
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/weirhpc/weir/analysis"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/producers/source"
+
+	"github.com/weirhpc/weir/derive"
+	system "github.com/weirhpc/weir/report/machine"
+	pages "github.com/weirhpc/weir/report/page"
+	"github.com/weirhpc/weir/report/view"
+	"github.com/weirhpc/weir/rules"
+
+	"github.com/weirhpc/weir/commands/cli"
+)
+
+// Use is a metric that something needs, and what needs it.
+type Use struct {
+	Name string
+	By   []string
+}
+
+// TopMetric is the metric whose deciles `weir top` shows unless it is asked for another one.
+const TopMetric = "cpu_user"
+
+// InUse returns the metrics that rules, reports and settings name, ascending. A list of metrics drops none of them. The
+// error says why rules of the site could not be read: without these it is what the rest uses.
+func InUse(cfg config.Config) ([]Use, error) {
+	by := map[string][]string{}
+	put := func(who string, names ...string) {
+		for _, n := range names {
+			by[n] = append(by[n], who)
+		}
+	}
+	files, err := SiteRules(cfg.Find.Rules)
+	reads := rules.Reads(cfg.Find.Off, files...)
+	for _, id := range slices.Sorted(maps.Keys(reads)) {
+		put("rule "+id, reads[id]...)
+	}
+	for name, from := range computedFrom(cfg.Agent) {
+		put("agent.metrics", name)
+		put("agent.metrics: "+name, from...)
+	}
+	put("samples.metrics", cfg.Samples.Metrics...)
+	put("weir job", view.Metrics()...)
+	put("roofline", pages.RooflineMetrics()...)
+	put("weir jobs", analysis.LineMetrics()...)
+	put("weir top", TopMetric)
+	put("weir report system", system.Metrics()...)
+	all := make([]Use, 0, len(by))
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		slices.Sort(by[name])
+		all = append(all, Use{name, slices.Compact(by[name])})
+	}
+	return all, err
+}
+
+// computedFrom returns what each metric is computed from that the site computes. Wrong definitions have no metrics.
+func computedFrom(cfg config.Agent) map[string][]string {
+	definitions := make([]derive.Definition, len(cfg.Metrics))
+	for i, m := range cfg.Metrics {
+		definitions[i] = derive.Definition(m)
+	}
+	set, err := derive.Compile(definitions)
+	if err != nil {
+		return nil
+	}
+	return set.Uses()
+}
+
+// WithList returns the configuration with the list of agent.metrics_file and the names in use. A list that cannot be
+// used restricts nothing: a node that measures too much harms nobody, one that measures too little loses for good.
+func WithList(cfg config.Config, log *slog.Logger) config.Config {
+	if cfg.Agent.MetricsFile == "" {
+		return cfg
+	}
+	list, err := config.ReadMetricList(cfg.Agent.MetricsFile)
+	if err != nil {
+		log.Warn("list of metrics cannot be used: everything is measured", "key", "agent.metrics_file", "err", err)
+		return cfg
+	}
+	uses, err := InUse(cfg)
+	if err != nil {
+		log.Info("rules of the site cannot be read here: the list alone keeps what they need", "err", err)
+	}
+	names := make([]string, len(uses))
+	for i := range uses {
+		names[i] = uses[i].Name
+	}
+	cfg.Agent.List = list.With(names)
+	kept, all := 0, source.Catalogue(cfg.Agent)
+	for _, m := range all {
+		if cfg.Agent.Measures(m.Name) {
+			kept++
+		}
+	}
+	log.Info("list of metrics is in force", "file", cfg.Agent.MetricsFile, "metrics", kept, "of", len(all),
+		"canary", config.Canary(cfg.Agent.Node, list.Canary), "not_opened", source.NotOpened(cfg.Agent))
+	return cfg
+}
+
+var errUnknownMetric = errors.New("there is no such metric")
+
+// shownNames is how many names a note lists.
+const shownNames = 12
+
+// CheckList compares the list of agent.metrics_file with the metrics that there are, and with those in use. It returns
+// notes for an administrator, and an error for what is wrong.
+func CheckList(cfg config.Config) (notes []string, err error) {
+	path := cfg.Agent.MetricsFile
+	if path == "" {
+		return nil, nil
+	}
+	if err := cli.Readable("agent.metrics_file", path); err != nil {
+		return nil, err
+	}
+	list, err := config.ReadMetricList(path)
+	if err != nil {
+		return nil, fmt.Errorf("agent.metrics_file: %w", err)
+	}
+	known := map[string]bool{}
+	for _, m := range source.Catalogue(cfg.Agent) {
+		known[m.Name] = true
+	}
+	uses, err := InUse(cfg)
+	for _, note := range listNotes(list, known, uses) {
+		notes = append(notes, fmt.Sprintf("agent.metrics_file %s: %s", path, note))
+	}
+	return notes, errors.Join(unknownKept(path, list, known), err)
+}
+
+// isMetric reports whether a name is that of a metric. The agent measures its own skew for each source.
+func isMetric(name string, known map[string]bool) bool {
+	return known[name] || strings.HasPrefix(name, source.SkewMetric)
+}
+
+// unknownKept returns nil, or the names that a list keeps and nothing knows.
+func unknownKept(path string, list *config.MetricList, known map[string]bool) error {
+	var faults []error
+	for i, name := range list.Keep {
+		if !isMetric(name, known) {
+			faults = append(faults, fmt.Errorf("agent.metrics_file %s: keep[%d] = %s: %w%s", path, i, name,
+				errUnknownMetric, derive.Nearest(name, known)))
+		}
+	}
+	if more := len(faults) - shownNames; more > 0 {
+		faults = append(faults[:shownNames], fmt.Errorf("agent.metrics_file %s: %d unknown names more", path, more))
+	}
+	return errors.Join(faults...)
+}
+
+// listNotes returns what an administrator may want to know of a list that is right.
+func listNotes(list *config.MetricList, known map[string]bool, uses []Use) (notes []string) {
+	note := func(names []string, text string) {
+		if len(names) > 0 {
+			notes = append(notes, fmt.Sprintf("%s (%d): %s", text, len(names), FirstNames(names)))
+		}
+	}
+	decided := map[string]bool{}
+	var lacking, gone, fresh []string
+	for _, u := range uses {
+		decided[u.Name] = true
+		if known[u.Name] && !slices.Contains(list.Keep, u.Name) {
+			lacking = append(lacking, u.Name+" ("+u.By[0]+")")
+		}
+	}
+	for _, d := range list.Dropped {
+		if decided[d.Name] = true; !isMetric(d.Name, known) {
+			gone = append(gone, d.Name)
+		}
+	}
+	everywhere := config.MetricList{Keep: list.Keep, Responses: list.Responses} // without canaries
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if !everywhere.Measures("", name) && !decided[name] {
+			fresh = append(fresh, name)
+		}
+	}
+	note(lacking, "keep lacks names that are in use, which are measured all the same")
+	note(gone, "names below dropped are of no metric")
+	note(fresh, "the list decides nothing about metrics, so only canaries measure them; select anew")
+	if list.Canary == 0 {
+		notes = append(notes, "canary is 0: no node goes on measuring everything, so nothing shows when a dropped "+
+			"metric becomes important")
+	}
+	return notes
+}
+
+// FirstNames lists names, the first of them where they are many.
+func FirstNames(names []string) string {
+	if more := len(names) - shownNames; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shownNames], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,57 @@
+package services
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/topology"
+
+	"github.com/weirhpc/weir/rules"
+
+	"github.com/weirhpc/weir/commands/reading"
+)
+
+// CheckMachine returns nil if the hostlists of the node types can be read, and name no node twice.
+func CheckMachine(cfg config.Config) error {
+	_, err := rules.NewTypes(cfg.Machine)
+	return err
+}
+
+// WithPeaks returns the configuration with the peaks of the agent's node, from its node type where agent.peak_flops and
+// agent.peak_mem_bw do not tell them.
+func WithPeaks(cfg config.Config) (config.Config, error) {
+	types, err := rules.NewTypes(cfg.Machine)
+	if err != nil {
+		return cfg, err
+	}
+	t := types.Of([]string{cfg.Agent.Node})
+	cfg.Agent.PeakFlops = cmp.Or(cfg.Agent.PeakFlops, t.PeakFlops)
+	cfg.Agent.PeakMemBW = cmp.Or(cfg.Agent.PeakMemBW, t.PeakMemBW)
+	return cfg, nil
+}
+
+// runningMachine is the machine of `weir up`: this host, of which CPUs and memory are known, and the simulated nodes.
+func runningMachine(cfg config.Config, load reading.LoadFlags) []config.NodeType {
+	host := config.NodeType{Name: "host", Nodes: cfg.Agent.Node}
+	if online, err := os.ReadFile(filepath.Join(cfg.Agent.SysPath, "devices/system/cpu/online")); err == nil {
+		if cpus, err := config.CPUList(strings.TrimSpace(string(online))); err == nil {
+			host.CPUs = len(cpus)
+		}
+	}
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		host.Memory = int64(info.Totalram * uint64(info.Unit))
+	}
+	if load.Nodes == 0 {
+		return []config.NodeType{host}
+	}
+	return []config.NodeType{host, {
+		Name: "simulated", Nodes: topology.FoldHosts(load.Names()),
+		CPUs: load.Cores, ThreadsPerCore: 1, GPUs: new(0),
+	}}
+}

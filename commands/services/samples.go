@@ -1,0 +1,52 @@
+package services
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+
+	"github.com/weirhpc/weir/commands/cli"
+)
+
+func NewSamples() *cobra.Command {
+	var since time.Duration
+	serve := checked(
+		func(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error {
+			return sink.RunSamples(ctx, cfg, since, log, sink.NewSamplesMetrics(registry))
+		}, schemas.TopicCounters)
+	c := newService(&cobra.Command{
+		Use:   "samples",
+		Short: "Archive the values of all cores for a while",
+		Long: `Archives the values that agents send, core by core, as Parquet files, every record once.
+
+The files are below samples/ in sink.dir. They are for looking at a few days core by core, in SQL. A date is deleted
+samples.retention (72h) after its end. samples.metrics names the metrics to keep: all metrics of a large machine take
+hundreds of gigabytes a day.
+
+It is optional: it may be off for a week. It goes on where it ended, or where the topic begins, and records the gap
+between the two. At its first start it reads all that the topic holds, but at most samples.retention.
+
+Jobs of one node that are reduced on their node have no values. balance.local_max: 1 gets them for almost all jobs.`,
+		Example: `  weir samples --config /etc/weir/samples.yaml
+  weir samples --config /etc/weir/samples.yaml --since 1h`,
+	}, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+		if err := cli.Directory("sink.dir", cfg.Sink.Dir); err != nil {
+			return cli.Usage(err)
+		}
+		if since < 0 {
+			return cli.Usage(fmt.Errorf("--since %v is negative: how far back to begin, such as 1h", since))
+		}
+		return serve(ctx, cfg, log)
+	})
+	c.Flags().Var((*cli.Age)(&since), "since",
+		"pass records that are older than this `DURATION` at the start (default: samples.retention)")
+	return c
+}

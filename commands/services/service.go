@@ -1,0 +1,95 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
+
+	"github.com/weirhpc/weir/commands/cli"
+)
+
+// metered is a part that shows metrics.
+type metered func(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error
+
+const serviceHelp = `
+
+It waits for brokers that are away or refuse it, and logs that once. It ends at SIGTERM or Ctrl-C. Exit status:
+
+  - 0: it was asked to end
+  - 1: it cannot go on, and reports why
+  - 2: the command line or the configuration is wrong`
+
+// newService completes the command of a part that runs as a process of its own.
+func newService(c *cobra.Command, run cli.Serve) *cobra.Command {
+	conf := AsService(c)
+	c.RunE = func(c *cobra.Command, _ []string) error { return conf.Serve(c, run) }
+	return c
+}
+
+// AsService gives a command what every service has, but for what it runs.
+func AsService(c *cobra.Command) *cli.ConfigFlags {
+	conf := &cli.ConfigFlags{}
+	c.Long += serviceHelp
+	c.Args = cli.NoArgs
+	conf.Add(c)
+	c.Flags().String("log-level", "",
+		"`LEVEL` of the log: debug, info, warn or error (default: log_level of the configuration)")
+	cli.Offer(c, "log-level", cli.LogLevels...)
+	return conf
+}
+
+// checked shows the metrics of a part, and runs it once the brokers and its topics are as it needs them. The agent is
+// not checked: it may not describe topics, and listens on nothing.
+func checked(run metered, topics ...string) cli.Serve {
+	return checkedWith(needsNothing, run, topics...)
+}
+
+// publishing is checked, for a part that writes public topics. It reads the registry's ids if topics.wire needs them.
+func publishing(run metered, topics ...string) cli.Serve {
+	return checkedWith(kafka.WithRegistryIDs, run, topics...)
+}
+
+// needsNothing completes the configuration of a part that needs nothing more.
+func needsNothing(_ context.Context, cfg config.Config) (config.Config, error) { return cfg, nil }
+
+func checkedWith(
+	complete func(context.Context, config.Config) (config.Config, error), run metered, topics ...string,
+) cli.Serve {
+	return func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+		registry := newRegistry()
+		stop, err := serveMetrics(ctx, cfg.Metrics.Listen, registry, log)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		var trouble kafka.Trouble
+		for tries := 1; ; tries++ {
+			full := cfg
+			err := checkTopics(ctx, cfg, log, topics)
+			if err == nil {
+				full, err = complete(ctx, cfg)
+			}
+			switch {
+			case ctx.Err() != nil:
+				return nil // asked to end during the check: nothing went wrong
+			case err == nil:
+				return run(ctx, full, log, registry)
+			case errors.Is(err, kafka.ErrTopics), errors.Is(err, kafka.ErrOldBroker),
+				errors.Is(err, kafka.ErrNoBrokers):
+				return err
+			case trouble.Worth(err, time.Now()):
+				log.Warn("brokers are away or refuse us, trying again", "err", err)
+			}
+			if !kafka.Pause(ctx, kafka.Backoff(tries, cfg.BackoffCap)) {
+				return nil
+			}
+		}
+	}
+}
