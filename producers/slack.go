@@ -13,9 +13,9 @@ import (
 const (
 	// kernelSlack is the timer slack of a process to which nobody gave another.
 	kernelSlack = 50 * time.Microsecond
-	// agentSlack is worth a tenth of a cycle or more. Go's runtime looks after its threads in a thread of its own, which
-	// sleeps 20 us at a time while anything runs. With this slack it wakes up once in 2 ms. Samples keep their instant,
-	// because timers of timerfd_create(2) have no slack.
+	// agentSlack is worth a tenth of a cycle or more. Go's runtime looks after its threads in a thread of its own,
+	// which sleeps 20 us at a time while anything runs. With this slack it wakes up once in 2 ms. Samples keep their
+	// instant, because timers of timerfd_create(2) have no slack.
 	agentSlack = 2 * time.Millisecond
 
 	// slackened is in the environment of the program that Slacken starts, and nowhere else.

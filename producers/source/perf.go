@@ -107,10 +107,8 @@ func openPerfSoftware(k perfKernel, metrics []metric, cfg config.Agent, log *slo
 	if err != nil {
 		return probe{}, err
 	}
-	model, _ := thisCPU(cfg) // without it only the reason of a metric that is absent changes
-	wanted := resolved(cfg.SysPath, []eventGroup{alwaysGroup(model)})
-	f, absent := newPerfForm(k, metrics, wanted, cpus[0], 0)
-	if f.keep(cfg.Measures); len(f.groups) == 0 { // a host may have a part of the clock's events, which tells nothing
+	f, absent := formAlways(k, metrics, cfg, cpus[0])
+	if len(f.groups) == 0 {
 		return probe{}, noEvents(cfg, metrics, absent)
 	}
 	groups := newPerfGroups(log, k, f.groups)
@@ -119,6 +117,14 @@ func openPerfSoftware(k perfKernel, metrics []metric, cfg config.Agent, log *slo
 	}
 	read := func(into reading, _ Vitals) (reading, error) { return groups.read(into) }
 	return probe{absent: absent, follow: groups.follow, read: read, form: f.form, close: groups.close}, nil
+}
+
+// formAlways chooses the events that need no counter. A host may have a part of the clock's, which is left out.
+func formAlways(k perfKernel, metrics []metric, cfg config.Agent, cpu int) (*perfForm, map[string]error) {
+	model, _ := thisCPU(cfg) // without it only the reason of a metric that is absent changes
+	f, absent := newPerfForm(k, metrics, resolved(cfg.SysPath, []eventGroup{alwaysGroup(model)}), cpu, 0)
+	f.keep(cfg.Measures)
+	return f, absent
 }
 
 // perfForm forms metrics of the rows of a CPU. A row has a part for each group, one behind the other.

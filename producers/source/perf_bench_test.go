@@ -45,7 +45,8 @@ func TestSteadyLoopAllocatesNothing(t *testing.T) {
 		t.Errorf("forming allocates %g times", n)
 	}
 
-	p, err := perfSoftware().open(config.Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true}, slog.New(slog.DiscardHandler))
+	p, err := perfSoftware().open(config.Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true},
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Skip("SKIPPED: the kernel refuses perf events here:", err)
 	}
@@ -70,7 +71,8 @@ func TestSteadyLoopAllocatesNothing(t *testing.T) {
 
 // BenchmarkReadOfThisMachine reads the software events of all CPUs here, from one thread that goes where it wants.
 func BenchmarkReadOfThisMachine(b *testing.B) {
-	p, err := perfSoftware().open(config.Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true}, slog.New(slog.DiscardHandler))
+	p, err := perfSoftware().open(config.Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true},
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Skip(err)
 	}

@@ -40,8 +40,9 @@ type perfKernel struct {
 	close func(fd int) error
 }
 
-// linux counts an event of all tasks on one CPU. perf-utils has no call of its own for a single event. Its
-// GroupProfiler allocates in every read, and shares one buffer among all groups of the process.
+// linux counts an event of all tasks on one CPU. The GroupProfiler of perf-utils is a second reading of the same events
+// (SecondReadings), and not the one of each interval: it allocates in every read, cannot open events outside the cores,
+// and its errors have no errno, by which a group that is too large is found.
 var linux = perfKernel{
 	open: func(attr *unix.PerfEventAttr, cpu, leader int) (int, error) {
 		return unix.PerfEventOpen(attr, -1, cpu, leader, unix.PERF_FLAG_FD_CLOEXEC)

@@ -146,19 +146,7 @@ func (s *perfSet) open(cfg config.Agent, log *slog.Logger) {
 	if cpus, s.refused = onlineCPUs(cfg.ProcPath); s.refused != nil {
 		return
 	}
-	model, err := thisCPU(cfg)
-	if err != nil {
-		log.Info("the kind of CPU is not known: only general events are counted", "err", err)
-	}
-	arch := architectureOf(model)
-	s.always = len(alwaysGroup(model).events)
-	slots, _ := readNumber(filepath.Join(pmuDir(cfg.SysPath, "armv8_pmuv3_0"), "caps/slots"))
-	s.form, s.absent = newPerfForm(s.kernel, coreMetrics(), resolved(cfg.SysPath, arch.groups), cpus[0], slots)
-	s.form.restrict(cfg, neededOfCores(cfg))
-	if s.noFlow = errNotListed; needsControllers(cfg) {
-		s.memory, s.noFlow = controllers(cfg.SysPath, arch)
-	}
-	s.fit(len(cpus), limitFiles())
+	s.choose(cpus)
 	s.groups = newPerfGroups(log, s.kernel, s.form.groups)
 	s.buf = make([]byte, 8*(3+fabricCounters))
 	if len(s.form.groups) == 0 {
@@ -169,6 +157,24 @@ func (s *perfSet) open(cfg config.Agent, log *slog.Logger) {
 	} else {
 		s.refused = cmp.Or(s.refused, s.count(cpus))
 	}
+}
+
+// choose finds the events that this host counts and the configuration needs.
+func (s *perfSet) choose(cpus []int) {
+	model, err := thisCPU(s.cfg)
+	if err != nil {
+		s.log.Info("the kind of CPU is not known: only general events are counted", "err", err)
+	}
+	arch := architectureOf(model)
+	s.always = len(alwaysGroup(model).events)
+	slots, _ := readNumber(filepath.Join(pmuDir(s.cfg.SysPath, "armv8_pmuv3_0"), "caps/slots"))
+	groups := resolved(s.cfg.SysPath, arch.groups)
+	s.form, s.absent = newPerfForm(s.kernel, coreMetrics(), groups, cpus[0], slots)
+	s.form.restrict(s.cfg, neededOfCores(s.cfg))
+	if s.noFlow = errNotListed; needsControllers(s.cfg) {
+		s.memory, s.noFlow = controllers(s.cfg.SysPath, arch)
+	}
+	s.fit(len(cpus), limitFiles())
 }
 
 // thisCPU is the host's model of CPU.

@@ -390,7 +390,8 @@ func TestEventsThatNeedNoCounter(t *testing.T) {
 		return 1e9
 	}
 	hz := []float64{3.6e9, 3.6e9, 3.6e9, 3.6e9} // 3e9 / 2e9 = 1.5 times the nominal 2.4e9
-	want := map[string][]float64{ // by linux/perf_event.h page-faults are 2, context-switches 3, major faults 6
+	// By linux/perf_event.h task-clock is 1, page-faults 2, context-switches 3, migrations 4 and major faults 6.
+	want := map[string][]float64{
 		"task_clock":        {.002, .002000001, .002000002, .002000003}, // of ns
 		"page_faults":       {3e6, 3e6 + 1, 3e6 + 2, 3e6 + 3},
 		"context_switches":  {4e6, 4e6 + 1, 4e6 + 2, 4e6 + 3},

@@ -26,7 +26,7 @@ import (
 // stand still. It refuses a group of more events than the CPU has counters.
 type fakeKernel struct {
 	mu        sync.Mutex // guards its calls, which sources make at the same time
-	now       uint64 // ns
+	now       uint64     // ns
 	online    map[int]bool
 	refuse    map[int]bool
 	refuseAll error
@@ -226,7 +226,9 @@ func (k *fakeKernel) openCounters() (count int) {
 	return count
 }
 
-func (e *fakeEvent) needsCounter() bool { return e.attr.Type != unix.PERF_TYPE_SOFTWARE && e.attr.Type != fakeMSR }
+func (e *fakeEvent) needsCounter() bool {
+	return e.attr.Type != unix.PERF_TYPE_SOFTWARE && e.attr.Type != fakeMSR
+}
 
 // smtMachine is a host of four CPUs with the sources stat and perf_hardware.
 type smtMachine struct {
