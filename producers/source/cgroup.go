@@ -26,7 +26,7 @@ type JobColumns struct {
 	Columns []Column
 }
 
-// maxJobs bounds the jobs of one node whose cgroups are read, and so the descriptors that are kept.
+// maxJobs bounds the number of jobs per node that are read, and with it the open descriptors.
 const maxJobs = 512
 
 var (
@@ -37,8 +37,8 @@ var (
 // sluid matches a name of Slurm 26.05: an s and 13 characters of base 32.
 var sluid = "s" + strings.Repeat("[0-9A-Z]", 13)
 
-// Where Slurm and PBS make the cgroups of jobs. Of version 1 they are below each controller. Where several slurmd run
-// on a host, each has a directory with its node's name.
+// The directories in which Slurm and PBS create the cgroups of jobs. With version 1 they lie below each controller. If
+// several slurmd run on a host, each has a directory named after its node.
 var (
 	cgroups2 = []string{
 		"system.slice/slurmstepd.scope/job_*", "system.slice/*_slurmstepd.scope/job_*",
@@ -72,7 +72,7 @@ func cgroups() source {
 
 // Fields of a job's row. A number that is not known is unread.
 const (
-	jobID = iota // counts the cgroups that the agent has seen: a job's name may come again
+	jobID = iota // numbers the cgroups in the order of discovery, because a job's name may come back
 	jobAnon
 	jobFile
 	jobShmem
@@ -96,8 +96,8 @@ var noJob = func() (row [jobFields]uint64) {
 	return row
 }()
 
-// openCgroups reads the cgroups of jobs. Steps and tasks are below their job's, and cgroups are hierarchical, so a
-// job's own files tell of all of them.
+// openCgroups reads the cgroups of jobs. The cgroups of steps and tasks lie below their job's, and the kernel accounts
+// hierarchically, so the job's own files cover all of them.
 func openCgroups(cfg config.Agent, log *slog.Logger) (probe, error) {
 	root := filepath.Join(cfg.SysPath, "fs/cgroup")
 	c := &jobCgroups{root: root, files: files2, log: log, buffer: make([]byte, 4096)}
@@ -141,10 +141,10 @@ type jobCgroups struct {
 	files []cgroupFile
 	tree  *tree
 	log   *slog.Logger
-	full  bool // the log has that there are too many
+	full  bool // the log already reports that there are too many
 	// lookedMs is the boundary at which the tree was last looked at.
 	lookedMs int64
-	// buffer is what a file is read into.
+	// buffer receives the text of a file.
 	buffer []byte
 	last   uint64       // the newest id
 	jobs   []*jobCgroup // ascending by id
@@ -156,7 +156,7 @@ type jobCgroup struct {
 	path  string // below the root, or below each controller
 	inode uint64
 	files []*os.File
-	tries int // to open the files: those of controllers of version 1 come one after the other
+	tries int // attempts to open the files: with version 1 the controllers appear one after the other
 	cpus  []int32
 	list  []byte // of cpus, as the kernel writes it
 }
@@ -189,9 +189,9 @@ func (c *jobCgroups) read(into reading, v Vitals) (reading, error) {
 	return into[:n], nil
 }
 
-// follow opens the cgroups that are new, and closes those that are gone.
+// follow opens new cgroups, and closes the cgroups of ended jobs.
 func (c *jobCgroups) follow(found []string) {
-	inodes := map[string]uint64{} // by path: a cgroup that was made anew has another one
+	inodes := map[string]uint64{} // by path; a cgroup that was removed and created again has a new inode
 	for _, p := range found {
 		var stat unix.Stat_t
 		if unix.Stat(filepath.Join(c.root, p), &stat) != nil {
@@ -227,7 +227,7 @@ func (c *jobCgroups) follow(found []string) {
 	}
 }
 
-// open opens those files of a job that are not open yet.
+// open opens the files of a job that are still closed.
 func (c *jobCgroups) open(j *jobCgroup) {
 	if j.tries == maxTries {
 		return
@@ -242,7 +242,7 @@ func (c *jobCgroups) open(j *jobCgroup) {
 	}
 }
 
-// row reads the files of a job. It is not ok where the job has ended.
+// row reads the files of a job. It is not ok if the job has ended.
 func (c *jobCgroups) row(j *jobCgroup, row []uint64) (_ []uint64, ok bool) {
 	row = append(row, noJob[:]...)
 	row[jobID] = j.id
@@ -256,7 +256,7 @@ func (c *jobCgroups) row(j *jobCgroup, row []uint64) (_ []uint64, ok bool) {
 			if errors.Is(err, unix.ENODEV) {
 				return row, false
 			}
-			_ = file.Close() // such as one of pressure, where the kernel does not measure it
+			_ = file.Close() // for example pressure, on a kernel that does not measure it
 			j.files[i], j.tries = nil, maxTries
 			continue
 		}
@@ -270,7 +270,7 @@ func (c *jobCgroups) row(j *jobCgroup, row []uint64) (_ []uint64, ok bool) {
 	return row, ok
 }
 
-// job returns the name of a job's directory, and the CPUs of its cgroup. It is not ok for a job that has ended.
+// job returns the name of a job's directory, and the CPUs of its cgroup. It is not ok if the job has ended.
 func (c *jobCgroups) job(id uint64) (name string, cpus []int32, ok bool) {
 	i, ok := slices.BinarySearchFunc(c.jobs, id, func(j *jobCgroup, id uint64) int { return cmp.Compare(j.id, id) })
 	if !ok { // it ended before its reading was late
@@ -323,8 +323,8 @@ func formJob(from, to []uint64, elapsed time.Duration, out []float64) {
 	}
 }
 
-// Jobs forms the metrics of the jobs whose cgroups the last two readings have. It follows Interval. The caller keeps
-// them.
+// Jobs forms the metrics of the jobs that appear in both of the last two readings. It follows Interval. The caller owns
+// the result.
 func (h *Host) Jobs(elapsed time.Duration) (jobs []JobColumns) {
 	for _, p := range h.probes {
 		if p.source.scope != schemas.ScopeJob || p.from.rows == nil || p.to.rows == nil {
@@ -347,7 +347,8 @@ func (h *Host) Jobs(elapsed time.Duration) (jobs []JobColumns) {
 	return jobs
 }
 
-// columns forms the metrics of one row. Those without a value are left out, and so are those that are not measured.
+// columns forms the metrics of one row. It leaves out metrics without a value and metrics that the configuration does
+// not select.
 func (p *openProbe) columns(from, to []uint64, elapsed time.Duration, cfg *config.Agent) []Column {
 	values := make([]float64, len(p.source.metrics))
 	for i := range values {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// cgroupFile is a file of a job's cgroup. parse writes what it finds to a row. It is nil for the list of CPUs.
+// cgroupFile is a file of a job's cgroup. parse writes the numbers that it finds to a row. It is nil for the list of
+// CPUs.
 type cgroupFile struct {
 	controller, name string // the controller is empty for version 2
 	metrics          string // that are made of it
@@ -43,8 +44,8 @@ func neededFiles(files []cgroupFile, measures func(metric string) bool) []cgroup
 	})
 }
 
-// keyed returns the key and the number of the first line of a text, and the lines after it. A line that is not a key, a
-// space and a number has an empty key. So has one without an end, since its number may go on.
+// keyed returns the key and the number of the first line of a text, and the lines after it. The key is empty if the
+// line is not a key, a space and a number. It is also empty if the line has no end, because more digits may follow.
 func keyed(text []byte) (key []byte, v uint64, rest []byte) {
 	line, rest, ended := bytes.Cut(text, []byte{'\n'})
 	key, digits, _ := bytes.Cut(line, []byte{' '})
@@ -55,8 +56,9 @@ func keyed(text []byte) (key []byte, v uint64, rest []byte) {
 	return key, v, rest
 }
 
-// parseMemory2 reads memory.stat of version 2. Of the kernel's memory it takes what only the end of the job gives back.
-// The caches of inodes and of directories, slab_reclaimable, are as little the job's need as its page cache.
+// parseMemory2 reads memory.stat of version 2. Of the kernel's memory it counts only the part that nothing but the end
+// of the job frees. The caches of inodes and directories, slab_reclaimable, belong to the job's need as little as its
+// page cache does.
 func parseMemory2(row []uint64, text []byte) {
 	file := uint64(unread)
 	kernel, known := uint64(0), false
@@ -145,7 +147,7 @@ func parseCPU1(row []uint64, text []byte) {
 	}
 }
 
-// oneNumber reads a file of one number. A file that says max has none.
+// oneNumber reads a file that contains one number. The text "max", for no limit, leaves the field unread.
 func oneNumber(field int) func(row []uint64, text []byte) {
 	return func(row []uint64, text []byte) {
 		if v, rest, ok := number(text); ok && len(rest) == 1 && rest[0] == '\n' {
@@ -154,7 +156,7 @@ func oneNumber(field int) func(row []uint64, text []byte) {
 	}
 }
 
-// waited reads for how many microseconds some task has waited.
+// waited reads the microseconds for which at least one task has waited.
 func waited(field int) func(row []uint64, text []byte) {
 	return func(row []uint64, text []byte) {
 		line, _, ended := bytes.Cut(text, []byte{'\n'})
@@ -168,7 +170,7 @@ func waited(field int) func(row []uint64, text []byte) {
 	}
 }
 
-// parseCPUList reads a list such as 0-3,8. It returns none where the text is not one.
+// parseCPUList reads a list such as 0-3,8. It returns nil if the text is not a list.
 func parseCPUList(text []byte) (cpus []int32) {
 	text = bytes.TrimSuffix(text, []byte{'\n'})
 	for len(text) > 0 {

@@ -15,7 +15,7 @@ import (
 // errUnsynchronised is returned when nothing disciplines the host's clock.
 var errUnsynchronised = errors.New("the clock is not synchronised")
 
-// errUnanswered is the reason where nothing is known of the broker's clock.
+// errUnanswered is the reason if the broker's clock is unknown.
 var errUnanswered = errors.New("an agent that publishes knows it, once a broker has answered")
 
 func clock() source {
@@ -24,8 +24,8 @@ func clock() source {
 	}, openClock}
 }
 
-// openClock reads by how much the kernel believes the host's clock to be wrong, in microseconds. Where nothing
-// synchronises the clock the kernel cannot know, and the metric is absent.
+// openClock reads the kernel's own estimate of the error of the host's clock, in microseconds. If nothing synchronises
+// the clock, the kernel cannot know the error, and the metric is absent.
 func openClock(config.Agent, *slog.Logger) (probe, error) {
 	read := func(into reading, _ Vitals) (reading, error) {
 		var t unix.Timex // without a mode the call changes nothing
@@ -45,7 +45,7 @@ func openClock(config.Agent, *slog.Logger) (probe, error) {
 // from the boundary, by the broker's clock.
 const Window = 600 * time.Millisecond
 
-// Clock is what the agent knows of the host's clock when a reading begins.
+// Clock is the agent's knowledge of the host's clock at the beginning of a reading.
 type Clock struct {
 	Late          time.Duration // from the boundary to the reading, by the host's clock
 	Known         bool          // whether Offset and Bound are
@@ -65,7 +65,7 @@ func (c Clock) Columns() (columns []Column) {
 	return columns
 }
 
-// values are those of the source, in its order.
+// values returns the values of the source, in its order.
 func (c Clock) values() [3]float64 {
 	in := 0.0
 	if (c.Late - c.Offset).Abs() <= Window {
@@ -82,8 +82,8 @@ func synchrony() source {
 	}, openSynchrony}
 }
 
-// openSynchrony gives what the agent knows of its clock. Before the first record is acknowledged it knows nothing. The
-// same holds in an outage that is longer than what is caught up. The metrics are absent then.
+// openSynchrony reports the agent's knowledge of its clock. The metrics are absent until a broker acknowledges the
+// first record. They are absent as well in an outage longer than the period that the agent can catch up.
 func openSynchrony(config.Agent, *slog.Logger) (probe, error) {
 	read := func(into reading, v Vitals) (reading, error) {
 		known := uint64(0)

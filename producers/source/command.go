@@ -16,7 +16,7 @@ import (
 const (
 	maxOutput = 256 << 10 // bytes that a run may print: 256 metrics of 16 GPUs have 100 KiB
 	maxStderr = 512       // bytes of a run's standard error that a log line shows
-	// letGo is how long a command that was ended is waited for, where what escaped keeps its pipes open.
+	// letGo is the time to wait after ending a command, in case a child that escaped keeps its pipes open.
 	letGo = time.Second
 )
 
@@ -28,16 +28,16 @@ var (
 // environment is all that a command gets of it. The agent's own may hold secrets.
 var environment = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}
 
-// command runs a program to its end, and returns what it printed. It ends the program and its children when the
-// timeout has passed, when ctx ends, or when the output is too long. Children that the program leaves behind end with
-// it. Only a child that began a session of its own escapes.
+// command runs a program to its end, and returns its output. It ends the program and its children if the timeout
+// passes, ctx ends, or the output is too long. Children that outlive the program end with it; only a child that opened
+// a session of its own escapes.
 func command(ctx context.Context, argv []string, timeout time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	out, complaint := &capped{most: maxOutput, full: cancel}, &capped{most: maxStderr}
 	c.Env, c.Dir, c.Stdout, c.Stderr = environment, "/", out, complaint
-	// The kernel ends the program with the agent, even where the agent is killed.
+	// The kernel ends the program with the agent, even if the agent is killed.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return unix.Kill(-c.Process.Pid, unix.SIGKILL) }
 	c.WaitDelay = letGo
@@ -68,7 +68,7 @@ func command(ctx context.Context, argv []string, timeout time.Duration) ([]byte,
 	return out.text.Bytes(), nil
 }
 
-// capped keeps the first bytes of what is written to it.
+// capped keeps the first bytes that are written to it.
 type capped struct {
 	text bytes.Buffer
 	most int

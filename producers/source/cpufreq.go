@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	// errNoClock is returned where no CPU shows its clock.
+	// errNoClock is returned if no CPU exposes its clock.
 	errNoClock = errors.New("no CPU has cpufreq/scaling_cur_freq: no driver of their clock is loaded")
-	// errSlowClock is returned where the kernel stops at each CPU to measure its clock.
+	// errSlowClock is returned if the kernel stops each CPU to measure its clock.
 	errSlowClock = errors.New("reading the clock of a CPU takes longer than 0.2 ms, since this kernel interrupts " +
 		"the CPU and waits 10 ms: switch agent.perf on, its metric clock costs less")
 )
@@ -26,8 +26,8 @@ func cpufreq() source {
 	}, openCPUFreq}
 }
 
-// slowClock is more than a read takes where the kernel has the clock at hand. Kernels for x86 before 5.18 do not:
-// they interrupt the CPU, sleep for 10 ms and interrupt it again. That takes more than a second for 128 CPUs.
+// slowClock is longer than a read takes if the kernel keeps the clock at hand. Kernels for x86 before 5.18 do not: they
+// interrupt the CPU, sleep for 10 ms and interrupt it again, which takes more than a second for 128 CPUs.
 const slowClock = 200 * time.Microsecond
 
 // cpuClock is the open file of a CPU's clock.
@@ -36,7 +36,7 @@ type cpuClock struct {
 	file numberFile
 }
 
-// openCPUFreq reads the clock of every CPU. It serves nodes whose hardware counters cannot be read.
+// openCPUFreq reads the clock of every CPU. It serves nodes on which hardware counters cannot be read.
 func openCPUFreq(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	dir := filepath.Join(cfg.SysPath, "devices/system/cpu")
 	clocks := devices[cpuClock]{
@@ -95,7 +95,7 @@ func cpusOf(dir string) ([]string, error) {
 	}), err
 }
 
-// timed reads a few clocks, and says how long each took.
+// timed reads a few clocks, and returns the time that each read took.
 func timed(clocks []cpuClock) (took []time.Duration) {
 	for i := range clocks {
 		if clocks[i].file.file == nil {
@@ -110,7 +110,8 @@ func timed(clocks []cpuClock) (took []time.Duration) {
 	return took
 }
 
-// quick reports an error where reads take too long. The quickest counts: the others may have waited for a busy machine.
+// quick returns an error if reads take too long. It judges the fastest read, because the others may have waited for a
+// busy machine.
 func quick(took []time.Duration) error {
 	if len(took) == 0 {
 		return errNoClock

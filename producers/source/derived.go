@@ -68,7 +68,7 @@ func newDerived(cfg config.Agent) (*derived, error) {
 	return &derived{set: set}, nil
 }
 
-// computed is the lines of the catalogue for the computed metrics. Their scopes are those that the site states.
+// computed returns the catalogue's lines for the computed metrics. Their scopes come from the site's configuration.
 func computed(cfg config.Agent) (all []Metric) {
 	for _, m := range cfg.Metrics {
 		all = append(all, Metric{
@@ -95,12 +95,12 @@ func (h *Host) derive(columns []Column, cpus []int32) []Column {
 	return columns
 }
 
-// addJob adds the computed metrics of one job to its columns. They may use those of the node too.
+// addJob adds the computed metrics of one job to its columns. They may use the metrics of the node as well.
 func (d *derived) addJob(columns, node []Column) []Column {
 	return d.add(columns, node, nil, func(scope string) bool { return scope == schemas.ScopeJob })
 }
 
-// add appends the computed metrics of wanted scopes to columns. They are computed from these and from those beside.
+// add appends the computed metrics of the wanted scopes to columns. Their inputs come from columns and beside.
 func (d *derived) add(columns, beside []Column, cpus []int32, wanted func(scope string) bool) []Column {
 	if d == nil {
 		return columns

@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How often a source looks for its devices, in milliseconds: drivers are loaded and file systems are mounted at any
-// time. A source whose device is gone looks sooner, but not in every interval: looking costs more than reading.
+// Milliseconds between two searches for a source's devices, because drivers are loaded and file systems are mounted at
+// any time. A source that lost a device searches sooner, but not in every interval: searching costs more than reading.
 const (
 	lookEveryMs = 60_000
 	lookSoonMs  = 10_000
 )
 
-// devices are what a source reads: ports, mounts, sensors. They come and go while the agent runs.
+// devices are the objects that a source reads: ports, mounts, sensors. They come and go while the agent runs.
 type devices[T any] struct {
-	list  func() ([]string, error)     // names of those that are there now
-	open  func(name string) (T, error) // where one cannot be opened, none is read
+	list  func() ([]string, error)     // names of the devices present now
+	open  func(name string) (T, error) // if one cannot be opened, none is read
 	close func(T)
 
 	names  []string
@@ -32,7 +32,7 @@ type devices[T any] struct {
 	err    error  // why there are none now
 }
 
-// look finds the devices that are there. Those that were there before stay open, unless one was gone. It returns why
+// look searches for devices. Devices that were there before stay open, unless one was gone. It returns the reason if
 // there are none.
 func (d *devices[T]) look() error {
 	found, err := d.list()
@@ -57,7 +57,7 @@ func (d *devices[T]) look() error {
 	return nil
 }
 
-// now returns the devices at a boundary, and looks for them first where it is time to.
+// now returns the devices at a boundary. It searches for them first if a search is due.
 func (d *devices[T]) now(boundaryMs int64) ([]T, error) {
 	if d.lastMs == 0 {
 		d.lastMs = boundaryMs // open has just looked

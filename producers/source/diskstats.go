@@ -14,9 +14,9 @@ import (
 )
 
 var (
-	// errDisk is returned when /proc/diskstats is not what the kernel writes.
+	// errDisk is returned if /proc/diskstats has another format than the kernel's.
 	errDisk = errors.New("not a line of a disk's counters")
-	// errNoDisk is returned when the host has no disk of its own.
+	// errNoDisk is returned if the host has no disk of its own.
 	errNoDisk = errors.New("no disk but virtual ones")
 )
 
@@ -29,7 +29,7 @@ const (
 	diskCounters
 )
 
-// A sector of /proc/diskstats is 512 B, whatever the disk's own sectors are.
+// A sector of /proc/diskstats is 512 B, regardless of the sectors of the disk.
 const sector = 512
 
 func disks() source {
@@ -43,7 +43,7 @@ func disks() source {
 	}, openDisks}
 }
 
-// openDisks reads what the disks of the node transfer.
+// openDisks reads the transfers of the node's disks.
 func openDisks(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	block := filepath.Join(cfg.SysPath, "block")
 	if _, err := os.Stat(block); err != nil {
@@ -57,10 +57,10 @@ func openDisks(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return openTally(file, t, parseDisks, formDisks, disks().metrics, errNoDisk)
 }
 
-// isDisk reports whether a block device is a disk whose transfers reach a device. Partitions have no entry of their own
-// in /sys/block. The devices of virtual/block (loop, ram, zram, dm, md, nbd and others) pass their transfers on, and
-// these count where they arrive. Of an NVMe disk with several paths the paths count (nvme0c0n1), since old kernels
-// count nothing for the disk that they make up.
+// isDisk reports whether a block device is a disk that performs transfers itself. Partitions have no entry of their own
+// in /sys/block. The devices of virtual/block (loop, ram, zram, dm, md, nbd and others) pass their transfers on to
+// other devices, which count them. For an NVMe disk with several paths the paths count (nvme0c0n1), since old kernels
+// count nothing for the disk that they form.
 func isDisk(block, name string) bool {
 	target, err := os.Readlink(filepath.Join(block, name))
 	return err == nil && !strings.Contains(target, "/virtual/block/") &&

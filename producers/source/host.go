@@ -13,17 +13,17 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Host samples the machine that the process runs on. One goroutine uses it. Each source has a goroutine of its own: a
-// source that hangs loses its own values, and delays nobody for longer than patience.
+// Host samples the machine that the process runs on. One goroutine uses it. Each source runs in a goroutine of its own,
+// so a source that hangs loses its own values, and delays the others for no longer than patience.
 type Host struct {
 	cfg    config.Agent
 	log    *slog.Logger
 	probes []*openProbe
-	done   chan *openProbe // those that have obeyed an order
+	done   chan *openProbe // probes that have obeyed an order
 	timer  *time.Timer     // of wait
-	teller *openProbe      // the source that tells which CPUs are online
+	teller *openProbe      // the source that lists the online CPUs
 
-	interval time.Duration // of the last reading, 0 where it is not known
+	interval time.Duration // before the last reading, 0 if unknown
 	began    time.Time     // the last reading
 	online   []int         // CPUs, as the teller last read them
 	opening  *openProbe    // the source that is opened at this boundary; nil: none
@@ -32,7 +32,7 @@ type Host struct {
 	derived *derived // nil: none
 	node    []Column // that were read, of scope node, of the last interval
 
-	// What Interval uses again.
+	// Memory that Interval reuses.
 	slots  []slot
 	cpus   []int32 // of the last interval; samples share it while it does not change
 	next   []int32
@@ -71,8 +71,8 @@ func agentSources() source {
 	}, func(config.Agent, *slog.Logger) (probe, error) { return probe{}, nil }} // the host forms them
 }
 
-// Open opens every source. Those that are not open after openTime join when they are. One line of the log names those
-// that the host lacks.
+// Open opens every source. A source that takes longer than openTime joins once it is open. One line of the log names
+// the sources that the host lacks.
 func Open(cfg config.Agent, log *slog.Logger) *Host {
 	set, err := newDerived(cfg)
 	if err != nil {
@@ -141,7 +141,7 @@ func (h *Host) start() {
 	slices.SortFunc(h.slots, func(a, b slot) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Close releases what the sources hold. It does not wait for a source that hangs.
+// Close releases the resources of the sources. It does not wait for a source that hangs.
 func (h *Host) Close() {
 	h.start()
 	idle := 0
@@ -163,8 +163,8 @@ func (h *Host) Close() {
 	}
 }
 
-// Read takes a reading of every source, now. The source that tells which CPUs are online comes before those that follow
-// it. Where it hangs they follow what it told last.
+// Read takes a reading of every source, now. The source that lists the online CPUs is read before the sources that
+// follow its list. If it hangs, they follow its last list.
 func (h *Host) Read(v Vitals) {
 	h.start()
 	h.gather()
@@ -207,8 +207,8 @@ func (h *Host) orderReadings(v Vitals, following bool) {
 	}
 }
 
-// nextOpening returns the source that has waited longest to be opened, or nil. With a long interval more sources are
-// absent than there are boundaries between their tries.
+// nextOpening returns the source that has waited longest to be opened, or nil. One source per boundary is opened; with
+// a long interval more sources may be absent than there are boundaries between their attempts.
 func (h *Host) nextOpening() (next *openProbe) {
 	for _, p := range h.probes {
 		if p.busy || p.barren || !p.needsOpening() || h.began.Before(p.next) {
@@ -223,10 +223,10 @@ func (h *Host) nextOpening() (next *openProbe) {
 
 func (h *Host) order(p *openProbe, o order) {
 	p.busy, p.overdue, p.began = true, false, h.began
-	p.orders <- o // there is room: it has answered the one before
+	p.orders <- o // never blocks: the channel holds one order, and the previous one was answered
 }
 
-// awaits reports whether an order has no answer yet, and is not late.
+// awaits reports whether an order is unanswered but not yet late.
 func (h *Host) awaits() bool {
 	for _, p := range h.probes {
 		if p.busy && !p.overdue {
@@ -236,7 +236,7 @@ func (h *Host) awaits() bool {
 	return false
 }
 
-// untold reports whether the CPUs that are online will be told in this round.
+// untold reports whether the list of online CPUs is still expected in this round.
 func (h *Host) untold() bool { return h.teller != nil && h.teller.busy && !h.teller.overdue }
 
 // wait takes answers until nothing is awaited any more, for at most a time. Most sources answer while the host yields.
@@ -258,7 +258,7 @@ func (h *Host) wait(limit time.Duration, awaited func() bool) {
 	}
 }
 
-// lastCall lets the sources run that can. Where this whole process was stopped, they had no time either.
+// lastCall lets the sources run that are ready to. If this whole process was stopped, they had no time either.
 func (h *Host) lastCall(awaited func() bool) {
 	for still := 0; still < 3 && awaited(); still++ {
 		runtime.Gosched()
@@ -281,7 +281,7 @@ func (h *Host) gather() (some bool) {
 	}
 }
 
-// late notes a source that has not answered in time. Its reading will be dropped, because nobody can know its instant.
+// late notes a source that has not answered in time. Its reading is dropped, because its instant is unknown.
 func (h *Host) late(p *openProbe) {
 	p.to.late = true
 	if !p.overdue {
@@ -321,7 +321,8 @@ func (h *Host) accept(p *openProbe) {
 	p.next = time.Now().Add(wait)
 }
 
-// failed notes an error of a source. One that never opened is hardware that this host lacks, which the start has named.
+// failed notes an error of a source. A source that never opened belongs to hardware that this host lacks. Open has
+// already logged it.
 func (h *Host) failed(p *openProbe, err error) {
 	p.failures++
 	p.last, p.reopened, p.to.late = err, false, false
@@ -353,7 +354,8 @@ func (h *Host) well(p *openProbe) {
 	}
 }
 
-// tell keeps the CPUs that are online. The list is never changed, because sources have it.
+// tell keeps the list of online CPUs. It makes a new list rather than change the old one, because sources still read
+// that.
 func (h *Host) tell(rows reading) {
 	at := 0
 	for i := range rows {
@@ -372,11 +374,11 @@ func (h *Host) tell(rows reading) {
 }
 
 // Interval forms the columns of the interval between the last two readings, which are elapsed apart. They are ascending
-// by name, and the caller keeps them. The CPUs are those of either reading, ascending: one that came or went in between
-// has missing values, one that is offline is absent. A metric that no CPU has is left out.
+// by name, and the caller owns them. The CPUs are the union of both readings, ascending: a CPU that came or went in
+// between has missing values, an offline CPU is absent. A metric without a value on any CPU is left out.
 //
-// Each source has the time between its own two readings. A column has its values in one piece of memory with the
-// others, so an interval costs two allocations.
+// Each source uses the time between its own two readings. All columns share one piece of memory for their values, so an
+// interval costs two allocations.
 func (h *Host) Interval(elapsed time.Duration) (cpus []int32, columns []Column) {
 	cpus = h.present()
 	h.values = h.values[:0]
@@ -418,7 +420,7 @@ func (h *Host) Interval(elapsed time.Duration) (cpus []int32, columns []Column) 
 	return cpus, h.derive(columns, cpus)
 }
 
-// of returns the values of a slot, in the host's scratch. It returns none where the interval has no such column.
+// of returns the values of a slot, in the host's scratch. It returns none if the interval has no such column.
 func (h *Host) of(s *slot, late int) []float64 {
 	p := s.probe
 	switch {
@@ -442,8 +444,8 @@ func (h *Host) of(s *slot, late int) []float64 {
 	return values
 }
 
-// form appends the values of a source to the host's scratch, metric by metric, with NaN for those that are missing. A
-// core-scoped source has a value for each of the CPUs, any other one for each of its own rows.
+// form appends the values of a source to the host's scratch, metric by metric, with NaN for missing values. A
+// core-scoped source yields a value for each of the CPUs, any other source one for each of its own rows.
 func (h *Host) form(p *openProbe, cpus []int32, elapsed time.Duration) (err error) {
 	defer caught(&err)
 	metrics := len(p.source.metrics)
@@ -486,8 +488,8 @@ func (h *Host) numbers(p *openProbe) []int32 {
 	return p.numbers
 }
 
-// present returns the CPUs of the source that tells which are online. Where it cannot be read they are the last that it
-// told, and before any those of all sources.
+// present returns the CPUs of the source that lists the online CPUs. If it cannot be read, they are the CPUs of its
+// last list; before its first list, the CPUs of all sources.
 func (h *Host) present() []int32 {
 	h.next = h.next[:0]
 	told := h.teller != nil && h.teller.from.rows != nil && h.teller.to.rows != nil

@@ -13,7 +13,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// errNoPort is returned where no port of the fabric is active.
+// errNoPort is returned if no port of the fabric is active.
 var errNoPort = errors.New("no active port")
 
 func interconnect() source {
@@ -44,15 +44,16 @@ const (
 	portNumbers
 )
 
-// What counters of the fabric stop at: they do not wrap. The data counters have 64 bits, but 32 on old adapters. One of
-// 64 bits is past the 32 in a moment.
+// The values at which counters of the fabric stop, since they do not wrap. The data counters have 64 bits, but 32 on
+// old adapters. A counter of 64 bits passes the limit of 32 within moments.
 const (
 	most8  = 1<<8 - 1
 	most16 = 1<<16 - 1
 	most32 = 1<<32 - 1
 )
 
-// portFiles are the files of each number of a port, the best one first, and what it stops at.
+// portFiles lists, for each number of a port, the files that contain it, the best one first, and the value at which it
+// stops.
 var portFiles = [portNumbers]struct {
 	most  uint64
 	files []string
@@ -91,8 +92,8 @@ type port struct {
 	files [portNumbers]numberFile
 }
 
-// openInterconnect reads the counters of all active ports. For every file that is read the driver asks the device, so
-// only those are read that a metric needs.
+// openInterconnect reads the counters of all active ports. The driver asks the device at every read of a file, so the
+// files that no metric needs stay closed.
 func openInterconnect(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	class := filepath.Join(cfg.SysPath, "class/infiniband")
 	var needs [portNumbers]bool
@@ -119,7 +120,7 @@ func openInterconnect(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A port that came or went has counted what is not known, so the sum of the interval is not known.
+		// The previous count of a port that came or went is unknown, so the sum of the interval is unknown too.
 		into = only(into)
 		row := append(into[0], ports.set)
 		for i := range all {
@@ -137,7 +138,7 @@ func openInterconnect(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return probe{read: read, form: formInterconnect, close: ports.release}, nil
 }
 
-// activePorts returns the ports whose link is up, as paths below the class.
+// activePorts returns the ports with an active link, as paths below the class.
 func activePorts(class string) (active []string, err error) {
 	adapters, err := entries(class)
 	if err != nil {
@@ -158,7 +159,7 @@ func activePorts(class string) (active []string, err error) {
 	return active, nil
 }
 
-// openPort opens the files of a port. Those that its adapter lacks stay closed.
+// openPort opens the files of a port. Files that its adapter lacks stay closed.
 func openPort(class, name string, needs [portNumbers]bool) port {
 	p := port{name: name}
 	word := uint64(4)
@@ -194,7 +195,7 @@ func isOmniPath(class, name string) bool {
 	return strings.HasPrefix(filepath.Base(driver), "hfi") || strings.HasPrefix(adapter, "hfi")
 }
 
-// formInterconnect sums what all ports counted. A sum is missing where one port's count is not known.
+// formInterconnect sums the counts of all ports. A sum is missing if the count of one port is unknown.
 func formInterconnect(from, to []uint64, elapsed time.Duration, out []float64) {
 	if from[0] != to[0] || elapsed <= 0 {
 		return // not the same ports

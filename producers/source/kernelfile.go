@@ -27,7 +27,7 @@ func openKernelFile(path string) (*kernelFile, error) {
 }
 
 // read returns the text of the file, which is valid until the next read. A file that can no longer be read is opened
-// anew: the open one may be that of a device that went and came back.
+// anew, because the open one may belong to a device that went and came back.
 func (f *kernelFile) read() ([]byte, error) {
 	data, buffer, err := readAt0(f.file, f.buffer)
 	f.buffer = buffer
@@ -73,11 +73,11 @@ func openOne(
 	return probe{read: read, form: form, close: file.close}, nil
 }
 
-// cutLine returns the first line of the text, and what follows it. It is not ok for a line without its end: the text
-// was cut there, and so may the last number be.
+// cutLine returns the first line of the text, and the rest. It is not ok for a line without its end: if the text was
+// cut there, the last number may be incomplete.
 func cutLine(data []byte) (line, rest []byte, ok bool) { return bytes.Cut(data, []byte{'\n'}) }
 
-// cutField returns the first field of a line, and what follows it. Blanks separate the fields.
+// cutField returns the first field of a line, and the rest. Blanks separate the fields.
 func cutField(line []byte) (field, rest []byte) {
 	line = bytes.TrimLeft(line, " ")
 	if i := bytes.IndexByte(line, ' '); i >= 0 {
@@ -93,8 +93,7 @@ func cutNumber(line []byte) (v uint64, rest []byte, ok bool) {
 }
 
 // numbersOf returns the numbers of the lines that begin with the names, in the order of the names. A name begins with
-// the end of the line before it. After its number a line has the unit, and no more. A number that is not there is
-// unread.
+// the end of the line before it. Only the unit may follow a number in its line. A missing number is unread.
 func numbersOf(row []uint64, data []byte, unit string, names []string) []uint64 {
 	row = row[:0]
 	for _, name := range names {
@@ -112,7 +111,7 @@ func numbersOf(row []uint64, data []byte, unit string, names []string) []uint64 
 	return row
 }
 
-// growth is by how much a counter grew. It is NaN where a reading lacks the counter, or it went back.
+// growth returns the growth of a counter. It is NaN if a reading lacks the counter, or if the counter went back.
 func growth(from, to uint64) float64 {
 	d, ok := grown(from, to)
 	if !ok || to == unread {
@@ -121,7 +120,7 @@ func growth(from, to uint64) float64 {
 	return d
 }
 
-// perSecond is by how much a counter grew per second. It is NaN where that is not known.
+// perSecond returns the growth of a counter per second. It is NaN if the growth is unknown.
 func perSecond(from, to uint64, elapsed time.Duration) float64 {
 	if elapsed <= 0 {
 		return math.NaN()

@@ -15,10 +15,11 @@ import (
 // maxDevices bounds the numbers of sockets and GPUs that a site's source may name, as records do.
 const maxDevices = 1024
 
-// place is where the values of a site's metric are: among the scopes of its source, and in a row of that scope.
+// place locates the values of a site's metric: the scope among the scopes of its source, and the column in a row of
+// that scope.
 type place struct{ scope, column int }
 
-// declared is what a site declares of one source.
+// declared lists the metrics that a site declares for one source.
 type declared struct {
 	scopes []string // ascending
 	kinds  [][]Kind // of each scope's metrics, in their order
@@ -48,7 +49,7 @@ type flaws struct {
 	first               int // the number of the first of these lines, from 1
 }
 
-// String lists only the kinds of flaws that occurred, so that the log has a line for each kind.
+// String lists only the kinds of flaws that occurred, so that the log prints a line for each kind.
 func (f flaws) String() string {
 	var all []string
 	if f.garbled > 0 {
@@ -68,11 +69,10 @@ func (f *flaws) add(count *int, line int) {
 }
 
 // parseLines reads lines `name value`, or `name number value` for a metric of each core, socket or GPU, into a reading
-// for each scope. A row begins with the stamp, the time of the text in nanoseconds since
-// any time, before or after it. The values follow as the bits of
-// floats, NaN where the text has none. Empty lines and those that begin with # count for nothing. Of two lines for the
-// same value the later one counts. The text may have been cut off, so what follows the last end of a line does not
-// count.
+// for each scope. A row begins with the stamp, the time of the text in nanoseconds since any time, before or after it.
+// The values follow as the bits of floats, NaN for metrics that the text lacks. Empty lines and lines that begin with #
+// are skipped. If two lines give the same value, the later one counts. The text may have been cut off, so a last line
+// without an end is dropped.
 func (d *declared) parseLines(into []reading, text []byte, stamp uint64) (_ []reading, f flaws) {
 	if len(into) != len(d.scopes) {
 		into = make([]reading, len(d.scopes))
@@ -118,8 +118,8 @@ func (d *declared) parseLines(into []reading, text []byte, stamp uint64) (_ []re
 	}
 }
 
-// numbers reads what follows the name in a line: the number of the core, socket or GPU, and the value. What is infinite
-// is no value.
+// numbers reads the rest of a line after the name: the number of the core, socket or GPU, and the value. It rejects
+// infinite values.
 func numbers(text []byte, scope string) (row int, v float64, ok bool) {
 	if scope != schemas.ScopeNode {
 		limit := uint64(maxDevices)
@@ -140,7 +140,7 @@ func numbers(text []byte, scope string) (row int, v float64, ok bool) {
 	return row, v, err == nil
 }
 
-// row makes sure that a reading of a scope has row n.
+// row makes sure that row n of a scope's reading exists.
 func (d *declared) row(r reading, scope, n int, stamp uint64) reading {
 	for len(r) <= n {
 		r = append(r, nil)

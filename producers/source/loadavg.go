@@ -12,7 +12,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// errLoad is returned when /proc/loadavg is not what the kernel writes.
+// errLoad is returned if /proc/loadavg has another format than the kernel's.
 var errLoad = errors.New("not three loads and a number of tasks")
 
 func load() source {
@@ -30,7 +30,7 @@ func openLoad(cfg config.Agent, _ *slog.Logger) (probe, error) {
 }
 
 // parseLoad reads a line such as `0.75 0.10 0.20 1/80 999`: the loads of 1, 5 and 15 minutes, runnable tasks of all
-// tasks, the newest process. The row has the first load in hundredths and the runnable tasks.
+// tasks, the newest process. The row receives the first load in hundredths and the runnable tasks.
 func parseLoad(row []uint64, data []byte) ([]uint64, error) {
 	line, _, whole := cutLine(data)
 	first, rest := cutField(line)

@@ -15,11 +15,11 @@ import (
 )
 
 var (
-	// errNoLustre is returned where no Lustre file system is mounted.
+	// errNoLustre is returned if no Lustre file system is mounted.
 	errNoLustre = errors.New("no Lustre file system is mounted")
-	// errLlite is returned when the statistics of a mount are not what Lustre writes.
+	// errLlite is returned if the statistics of a mount have another format than Lustre's.
 	errLlite = errors.New("not the statistics of a Lustre mount")
-	// errDebugfs is returned where the agent may not enter debugfs.
+	// errDebugfs is returned if the agent may not enter debugfs.
 	errDebugfs = errors.New("only root may enter debugfs: let the agent's group in, with " +
 		"mount -o remount,mode=0710,gid=GROUP /sys/kernel/debug, or give the agent CAP_DAC_READ_SEARCH")
 )
@@ -55,7 +55,7 @@ type mount struct {
 	seen [lliteNumbers]bool // Lustre has written a line with the number
 }
 
-// openLustre reads what the processes of this node did with each Lustre file system. The statistics are the client's
+// openLustre reads the operations of this node's processes on each Lustre file system. The statistics are the client's
 // own: no server is asked for them.
 func openLustre(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	roots := []string{
@@ -80,7 +80,7 @@ func openLustre(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A mount that came or went has counted what is not known, so the sum of the interval is not known.
+		// The previous counts of a mount that came or went are unknown, so the sum of the interval is unknown too.
 		into = only(into)
 		row := append(into[0], mounts.set)
 		for i, m := range all {
@@ -98,8 +98,8 @@ func openLustre(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return probe{read: read, form: formLustre, close: mounts.release}, nil
 }
 
-// lustreMounts returns the files of statistics below the first of the roots that has any. listed is a directory that
-// everyone may read. It tells a node without Lustre from an agent without the right to read.
+// lustreMounts returns the files of statistics below the first of the roots that contains any. listed is a directory
+// that everyone may read. It distinguishes a node without Lustre from an agent without the right to read.
 func lustreMounts(roots []string, listed string) (files []string, err error) {
 	for _, root := range roots {
 		names, rootErr := entries(root)
@@ -122,8 +122,9 @@ func lustreMounts(roots []string, listed string) (files []string, err error) {
 	return nil, errNoLustre
 }
 
-// parseLlite appends the numbers of a mount to a row. Lustre writes a line once something has happened, so without its
-// line a number is 0. A line that was there and is not there now is missing: the file was cut, or someone cleared it.
+// parseLlite appends the numbers of a mount to a row. Lustre writes a line once its event has happened, so a number
+// without a line is 0. A number that had a line before and lacks one now is missing, because the file was cut or
+// cleared.
 func parseLlite(row []uint64, data []byte, seen *[lliteNumbers]bool) ([]uint64, error) {
 	if !bytes.HasPrefix(data, []byte("snapshot_time")) || data[len(data)-1] != '\n' {
 		return row, fmt.Errorf("%w: %.80q", errLlite, data)
@@ -168,8 +169,8 @@ func parseLlite(row []uint64, data []byte, seen *[lliteNumbers]bool) ([]uint64, 
 	return append(row, n[:]...), nil
 }
 
-// parseSamples reads what follows a name: how many samples, their unit, and for some of them the least, the greatest
-// and the sum. The sum is unread where there is none.
+// parseSamples reads the rest of a line after its name: the number of samples, their unit, and for some names the
+// least, the greatest and the sum. The sum is unread if the line has none.
 //
 //	12 samples [bytes] 4096 1048576 8392704
 func parseSamples(text []byte) (samples, sum uint64, ok bool) {
@@ -187,7 +188,7 @@ func parseSamples(text []byte) (samples, sum uint64, ok bool) {
 	return samples, sum, true
 }
 
-// formLustre sums what was done with all mounts.
+// formLustre sums the operations on all mounts.
 func formLustre(from, to []uint64, elapsed time.Duration, out []float64) {
 	if from[0] != to[0] || elapsed <= 0 {
 		return // not the same mounts

@@ -14,7 +14,7 @@ import (
 // errNoMemory is returned when /proc/meminfo lacks MemTotal or MemAvailable.
 var errNoMemory = errors.New("no MemTotal or no MemAvailable")
 
-// Numbers of /proc/meminfo that are read, in KiB. memoryNames has their names in this order, which is the kernel's.
+// Numbers that are read from /proc/meminfo, in KiB. memoryNames lists their names in this order, the kernel's.
 const (
 	memTotal = iota
 	memFree
@@ -67,8 +67,8 @@ func formMemory(_, to []uint64, _ time.Duration, out []float64) {
 	}
 }
 
-// cachedOf returns what the kernel may drop, or NaN where that is not known. Memory of tmpfs counts as cached, and
-// cannot be dropped.
+// cachedOf returns the memory that the kernel may drop, or NaN if it is unknown. Memory of tmpfs counts as cached but
+// cannot be dropped, so it is subtracted.
 func cachedOf(row []uint64) float64 {
 	for _, i := range []int{memBuffers, memCached, memSlab, memShmem} {
 		if row[i] == unread {

@@ -15,9 +15,9 @@ import (
 )
 
 var (
-	// errInterface is returned when /proc/net/dev is not what the kernel writes.
+	// errInterface is returned if /proc/net/dev has another format than the kernel's.
 	errInterface = errors.New("not a line of an interface's counters")
-	// errNoInterface is returned when the host has no physical Ethernet interface.
+	// errNoInterface is returned if the host has no physical Ethernet interface.
 	errNoInterface = errors.New("no physical Ethernet interface in /sys/class/net")
 )
 
@@ -43,7 +43,7 @@ func ethernet() source {
 	}, openEthernet}
 }
 
-// openEthernet reads what the Ethernet interfaces transfer, as far as the agent's network namespace has them.
+// openEthernet reads the transfers of the Ethernet interfaces that the agent's network namespace contains.
 func openEthernet(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	class := filepath.Join(cfg.SysPath, "class/net")
 	if _, err := os.Stat(class); err != nil {
@@ -58,7 +58,7 @@ func openEthernet(cfg config.Agent, _ *slog.Logger) (probe, error) {
 }
 
 // isEthernet reports whether an interface is Ethernet hardware. Bridges, bonds, VLANs, tunnels and the loopback have no
-// device: what passes them counts at the hardware. InfiniBand has counters of its own.
+// device: their traffic is counted at the hardware. InfiniBand has counters of its own.
 func isEthernet(class, name string) bool {
 	if _, err := os.Stat(filepath.Join(class, name, "device")); err != nil {
 		return false
@@ -67,8 +67,8 @@ func isEthernet(class, name string) bool {
 	return err == nil && strings.TrimSpace(string(kind)) == "1" // ARPHRD_ETHER
 }
 
-// parseInterfaces adds lines such as eth0: 874 10 0 0 0 0 0 0 563 7 0 0 0 0 0 0. They have eight counters of what was
-// received, bytes, packets, errs and drop first, and eight of what was sent.
+// parseInterfaces adds lines such as eth0: 874 10 0 0 0 0 0 0 563 7 0 0 0 0 0 0. They contain eight counters of
+// received data, bytes, packets, errs and drop first, and eight of sent data.
 func parseInterfaces(t *tally, data []byte) error {
 	for len(data) > 0 {
 		line, rest, ok := cutLine(data)
@@ -96,7 +96,7 @@ func parseInterfaces(t *tally, data []byte) error {
 
 // grewInterface is the growth of an interface's counters. Some old drivers count bytes with 32 bits. A count of bytes
 // that went back below 2^32 has wrapped, if the packets went on, and enough of them to carry the bytes. Otherwise the
-// driver began to count anew, which sets back the packets too.
+// driver restarted its counters, and the packets went back as well.
 func grewInterface(from, to, by []uint64) bool {
 	const wrap, largest = 1 << 32, 1 << 16 // a packet holds 64 KiB at most
 	for i := range by {

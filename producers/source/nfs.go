@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	// errNFS is returned when the statistics of an NFS mount are not what the kernel writes.
+	// errNFS is returned if the statistics of an NFS mount have another format than the kernel's.
 	errNFS = errors.New("not the statistics of an NFS mount")
 	// errNoNFS is returned when no NFS file system is mounted.
 	errNoNFS = errors.New("no NFS file system is mounted")
@@ -41,8 +41,8 @@ func nfs() source {
 	}, openNFS}
 }
 
-// openNFS reads what the NFS file systems transfer. The kernel prints numbers that it holds. It asks no server for
-// them, so a server that is dead cannot hold up the read.
+// openNFS reads the transfers of the NFS file systems. The kernel prints numbers that it keeps in memory. It asks no
+// server for them, so a dead server cannot hold up the read.
 func openNFS(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	file, err := openKernelFile(filepath.Join(cfg.ProcPath, "self/mountstats"))
 	if err != nil {
@@ -56,8 +56,9 @@ func openNFS(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return openTally(m, t, m.parse, formNFS, nfs().metrics, errNoNFS)
 }
 
-// watchMounts returns a function that reports whether the mounts changed since its last call, as the kernel tells of a
-// file that stays open. Where the kernel does not tell they may have changed. end closes the file.
+// watchMounts returns a function that reports whether the mounts changed since its last call. The kernel signals a
+// change on a file that stays open; if that file cannot be watched, the function always reports a change. end closes
+// the file.
 func watchMounts(mountinfo string) (changed func() bool, end func()) {
 	// The file is not os.File: Go's poller would take the news of the kernel.
 	fd, err := unix.Open(mountinfo, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -80,7 +81,7 @@ func watchMounts(mountinfo string) (changed func() bool, end func()) {
 // read returns the statistics of all mounts. While there is no mount of NFS and the mounts stay the same it returns
 // nothing, and reads nothing.
 func (m *nfsMounts) read() ([]byte, error) {
-	if m.none = m.none && !m.changed(); m.none { // a change counts until a reading succeeds: the kernel tells it once
+	if m.none = m.none && !m.changed(); m.none { // a change counts until a reading succeeds: the kernel signals it once
 		return nil, nil
 	}
 	return m.file.read()
@@ -93,7 +94,7 @@ func (m *nfsMounts) close() {
 	m.unwatch()
 }
 
-// nfsMounts tells which mounts are of the same file system. These show the same statistics, which count once. Home
+// nfsMounts recognizes the mounts of one file system. They all show the same statistics, which count once. Home
 // directories that are mounted one by one are such mounts, although each has a device of its own.
 type nfsMounts struct {
 	file      *kernelFile // mountstats
@@ -102,10 +103,10 @@ type nfsMounts struct {
 	none      bool // the last reading found no mount of NFS
 	mountinfo string
 	ids       map[string][]byte // device number of the file system, by mount
-	looked    map[string][]byte // those of all mounts now, nil until a reading asks for them
+	looked    map[string][]byte // of all mounts now, nil until a reading asks for them
 	seen      int               // mounts in this reading
 
-	mount    []byte // whose statistics follow, such as server:/home mounted on /home
+	mount    []byte // the owner of the statistics that follow, such as server:/home mounted on /home
 	hasBytes bool   // its bytes were there
 	inOps    bool   // its operations follow
 }
@@ -139,7 +140,7 @@ func (m *nfsMounts) parse(t *tally, data []byte) error {
 	return nil
 }
 
-// statistic takes a line of the mount's statistics. It is false for one that is not what the kernel writes.
+// statistic takes a line of the mount's statistics. It returns false if the line has another format than the kernel's.
 func (m *nfsMounts) statistic(t *tally, line []byte) bool {
 	if fields, isBytes := bytes.CutPrefix(line, []byte("bytes:\t")); isBytes {
 		var v [6]uint64
@@ -162,7 +163,7 @@ func (m *nfsMounts) statistic(t *tally, line []byte) bool {
 	return true
 }
 
-// flush adds the file system of the mount whose statistics are complete.
+// flush adds the file system of the current mount, since its statistics are complete.
 func (m *nfsMounts) flush(t *tally) error {
 	if m.mount == nil {
 		return nil
@@ -251,8 +252,8 @@ func parseRPC(row []uint64, data []byte) ([]uint64, error) {
 	}
 }
 
-// formRPC forms the rate of a counter of 32 bits. One that went back has wrapped, if the client could make the calls
-// that this takes. Otherwise the client was loaded anew.
+// formRPC forms the rate of a counter of 32 bits. A counter that went back has wrapped, if the client could make so
+// many calls in the interval. Otherwise the client was loaded anew.
 func formRPC(from, to []uint64, elapsed time.Duration, out []float64) {
 	const mostPerSecond = 1e6
 	calls := float64(uint32(to[0]) - uint32(from[0]))

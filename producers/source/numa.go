@@ -14,13 +14,13 @@ import (
 )
 
 var (
-	// errNuma is returned when a file numastat is not what the kernel writes.
+	// errNuma is returned if a file numastat has another format than the kernel's.
 	errNuma = errors.New("no local_node and other_node")
 	// errNoNuma is returned when a kernel knows no NUMA nodes.
 	errNoNuma = errors.New("no node with a file numastat")
 )
 
-// maxNumaNodes bounds the numbers of NUMA nodes, and so the rows. Linux has no more.
+// maxNumaNodes bounds the numbers of NUMA nodes, and so the rows. Linux supports no more.
 const maxNumaNodes = 1 << 10
 
 var numaNames = []string{"\nlocal_node ", "\nother_node "}
@@ -38,8 +38,9 @@ func numa() source {
 	}
 }
 
-// openNuma reads for each NUMA node who got its memory. The row is the node's number. It is that of the socket where a
-// socket is one NUMA node. A node that is added later counts from the agent's next start.
+// openNuma reads, for each NUMA node, whether local or other CPUs received its memory. The row is the number of the
+// NUMA node, which equals the socket's if a socket is one NUMA node. A NUMA node that is added later counts from the
+// agent's next start.
 func openNuma(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	dir := filepath.Join(cfg.SysPath, "devices/system/node")
 	entries, err := os.ReadDir(dir)
@@ -70,7 +71,7 @@ func openNuma(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return probe{read: read, form: formNuma, close: closeAll}, nil
 }
 
-// readNuma reads the rows of the nodes. A node that is gone has none. It is an error where all are gone.
+// readNuma reads the rows of the NUMA nodes. A node that is gone has no row. It returns an error if all are gone.
 func readNuma(into reading, nodes []*kernelFile) (reading, error) {
 	for len(into) < len(nodes) {
 		into = append(into, nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// nvmlLibrary is a part of NVIDIA's driver. The dynamic linker finds it where the driver's package put it.
+// nvmlLibrary is a part of NVIDIA's driver. The dynamic linker knows the folder that the driver's package chose.
 const nvmlLibrary = "libnvidia-ml.so.1"
 
 // nvml reads NVIDIA's GPUs. A row is a GPU, by the number in the name of its device: 0 is /dev/nvidia0. Of a GPU in MIG
@@ -38,8 +38,8 @@ func nvml() source {
 	}, func(cfg config.Agent, log *slog.Logger) (probe, error) { return openNVML(nvmlLibrary, cfg, log) }}
 }
 
-// What a row holds of a GPU. Numbers of GPM are the bits of a float64. nvmlMissing stands for what the GPU does not
-// have.
+// The fields of a GPU's row. Numbers of GPM are the bits of a float64. nvmlMissing stands for a value that the GPU
+// lacks.
 const (
 	gpuUtilization = iota // percent
 	gpuMemUtilization
@@ -54,13 +54,13 @@ const (
 	gpuPCIeTx   // B, a counter
 	gpuNVLinkRx // KiB, a counter
 	gpuNVLinkTx // KiB, a counter
-	gpuGPM      // and those behind it, in the order of gpmMetrics
+	gpuGPM      // the first of GPM's fields, which follow in the order of gpmMetrics
 	gpuFields   = gpuGPM + gpmCount
 )
 
 const nvmlMissing = math.MaxUint64
 
-// gpuNeeds are the fields of which a metric is made, in the order of the metrics. Those of GPM's shares follow.
+// gpuNeeds lists the fields that each metric is computed from, in the order of the metrics. GPM's fields follow.
 var gpuNeeds = [...][]int{
 	{gpuUtilization},
 	{gpuMemUtilization},

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	// errNoGPU is returned where the driver is loaded and has no GPU.
+	// errNoGPU is returned if the driver is loaded but manages no GPU.
 	errNoGPU = errors.New("the driver has no GPU")
 	// errGPULost is returned for a GPU that is left alone for a while.
 	errGPULost = errors.New("it did not answer before")
@@ -34,14 +34,14 @@ type gpu struct {
 // gpmSamples are the last two samples of a GPU's performance monitor.
 type gpmSamples struct {
 	last, next uintptr
-	taken      bool // last has a sample of the reading before
+	taken      bool // last holds a sample of the previous reading
 }
 
 // maxGPUs bounds the numbers of GPUs, as records do.
 const maxGPUs = 1024
 
-// openNVML loads the driver's library and finds the GPUs. Each of them is tried once, so that absent says what this
-// host lacks.
+// openNVML loads the driver's library and finds the GPUs. It tries each of them once, so that absent names the metrics
+// that this host lacks.
 func openNVML(path string, cfg config.Agent, log *slog.Logger) (probe, error) {
 	lib, err := loadNVML(path)
 	if err != nil {
@@ -64,13 +64,13 @@ func openNVML(path string, cfg config.Agent, log *slog.Logger) (probe, error) {
 	}, nil
 }
 
-// nvmlOrigin has a field that each metric needs, in their order. The metrics of GPM follow.
+// nvmlOrigin names one field that each metric needs, in the order of the metrics. The metrics of GPM follow.
 var nvmlOrigin = [...]int{
 	gpuUtilization, gpuMemUtilization, gpuMemUsed, gpuPower, gpuTemperature, gpuClock, gpuReasons, gpuProcesses,
 	gpuProcesses, gpuPCIeRx, gpuPCIeTx, gpuNVLinkRx, gpuNVLinkTx,
 }
 
-// nvmlAbsent returns the metrics that no GPU has, by the first reading, and why.
+// nvmlAbsent returns the metrics that the first reading found on no GPU, with the reason.
 func nvmlAbsent(rows reading, why [gpuFields]nvmlReturn) map[string]error {
 	some := make([]uint64, gpuFields) // of any GPU
 	for f := range some {
@@ -112,8 +112,8 @@ type nvmlDevices struct {
 	log  *slog.Logger
 }
 
-// read reads every GPU. One that does not answer has no row, and the others have theirs. If none answers, the driver
-// was unloaded: the error makes the host open the source anew.
+// read reads every GPU. A GPU that does not answer has an empty row, and the others are unaffected. If none answers,
+// the driver was unloaded: the error makes the host open the source anew.
 func (d *nvmlDevices) read(into reading, _ Vitals) (reading, error) {
 	var failed error
 	answered := false

@@ -50,7 +50,7 @@ var nvmlNames = [nvmlFunctions]string{
 	"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree", "nvmlGpmSampleGet", "nvmlGpmMetricsGet",
 }
 
-// nvmlReturn is what a function of NVML returns.
+// nvmlReturn is the return code of a function of NVML.
 type nvmlReturn uint32
 
 // The numbers that decide something here.
@@ -67,7 +67,7 @@ const (
 	nvmlNoData           nvmlReturn = 21
 )
 
-// nvmlError is what NVML returns instead of success.
+// nvmlError is a return code of NVML other than success.
 type nvmlError nvmlReturn
 
 // Error implements error.
@@ -103,7 +103,7 @@ func (r nvmlReturn) err() error {
 	return nvmlError(r)
 }
 
-// gone reports whether the GPU or the driver is not there any more: nothing else of the GPU has to be asked for.
+// gone reports whether the GPU or the driver disappeared, so that further calls for this GPU are pointless.
 func (r nvmlReturn) gone() bool {
 	switch r {
 	case nvmlUninitialized, nvmlNotLoaded, nvmlLost, nvmlReset, nvmlMismatch:
@@ -112,8 +112,8 @@ func (r nvmlReturn) gone() bool {
 	return false
 }
 
-// nvmlOut is what NVML reads and writes, with the layouts of its header, which TestLayoutsOfNVML pins. It is on the
-// heap, where Go moves nothing.
+// nvmlOut is the memory that NVML reads and writes, with the layouts of its header, which TestLayoutsOfNVML pins. It is
+// on the heap, because Go does not move objects there.
 type nvmlOut struct {
 	word    uint32
 	long    uint64
@@ -153,8 +153,8 @@ type gpmMetric struct {
 // gpmMost is NVML_GPM_METRIC_MAX.
 const gpmMost = 333
 
-// nvmlFieldIDs are values that have no function of their own: which, of what, and where a row has them. The counters of
-// NVLink are summed over all links.
+// nvmlFieldIDs are values without a function of their own: the number of the value, its scope, and its field of a row.
+// The counters of NVLink are summed over all links.
 var nvmlFieldIDs = [...]struct {
 	id, scope uint32
 	row       int
@@ -282,7 +282,8 @@ func (l *nvmlLib) readGPU(g *gpu, row []uint64) ([]uint64, error) {
 	return row, l.gone.err()
 }
 
-// readState reads what has a function of its own. The utilization is always read: it tells whether the GPU answers.
+// readState reads the values that have a function of their own. It always reads the utilization, because that shows
+// whether the GPU answers.
 func (l *nvmlLib) readState(g *gpu, row []uint64) {
 	o := l.out
 	e := l.call(nvmlRates, g.handle, at(&o.rates))
@@ -322,12 +323,12 @@ func (l *nvmlLib) readState(g *gpu, row []uint64) {
 	}
 	if !l.skip[gpuProcesses] {
 		compute, e := l.processes(nvmlCompute, g)
-		graphics, _ := l.processes(nvmlGraphics, g) // 0 where the GPU has no graphics
+		graphics, _ := l.processes(nvmlGraphics, g) // 0 if the GPU has no graphics
 		l.set(row, gpuProcesses, e, uint64(compute)+uint64(graphics))
 	}
 }
 
-// processes returns how many processes use a GPU. NVML says so when it has no room for them.
+// processes returns the number of processes that use a GPU. NVML reports it when it lacks room to list them.
 func (l *nvmlLib) processes(f int, g *gpu) (uint32, nvmlReturn) {
 	l.out.word = 0
 	e := l.call(f, g.handle, at(&l.out.word), 0)
@@ -383,7 +384,7 @@ func (l *nvmlLib) openGPM(g *gpu) {
 	}
 }
 
-// readGPM reads what the performance monitor counted since the reading before.
+// readGPM reads the counts of the performance monitor since the previous reading.
 func (l *nvmlLib) readGPM(g *gpu, row []uint64) {
 	if g.gpm.next == 0 || !slices.Contains(l.skip[gpuGPM:], false) {
 		return

@@ -13,13 +13,13 @@ import (
 
 // event is a counter of the kernel or of the hardware.
 type event struct {
-	what what   // what it counts, for the formulas
+	what what   // the counted quantity, for the formulas
 	name string // as the vendor's table or the kernel names it
 
 	kind   uint32 // the number of its PMU
 	config uint64
 
-	pmu     string // its PMU below /sys/bus/event_source/devices, where kind and config are found there by its name
+	pmu     string // its PMU below /sys/bus/event_source/devices, if kind and config are looked up there by name
 	lacking error  // why they are not
 }
 
@@ -31,7 +31,7 @@ const (
 	rowEvents
 )
 
-// perfKernel is what the kernel does with perf events. Tests have a kernel of their own.
+// perfKernel is the kernel's interface to perf events. Tests substitute a kernel of their own.
 type perfKernel struct {
 	open func(attr *unix.PerfEventAttr, cpu, leader int) (fd int, err error)
 	// start begins to count a group, all of its events at once.
@@ -74,8 +74,9 @@ func attrOf(e event) *unix.PerfEventAttr {
 	return attr
 }
 
-// openEvents counts events of one CPU as a group. The leader waits until the group is whole: an event that joins a
-// group that counts already may stay at 0. Two readings after it tell what all of them counted in between.
+// openEvents counts events of one CPU as a group. The leader stays disabled until the group is complete, since an event
+// that joins a running group may stay at 0. The difference of two later readings is the count of every event in
+// between.
 func (k perfKernel) openEvents(cpu int, events []event) (group, error) {
 	var g group
 	leader := -1
@@ -106,10 +107,10 @@ func (k perfKernel) closeGroup(g *group) {
 	*g = group{}
 }
 
-// errShort is returned for a group of which the kernel gave another number of counts than it has events.
+// errShort is returned if the kernel gave another number of counts than the group has events.
 var errShort = errors.New("the kernel gave another number of counts than the group has events")
 
-// readGroup appends the row of a group to row. It reads into buf, which has room for it.
+// readGroup appends the row of a group to row. It reads into buf, which must be large enough.
 func (k perfKernel) readGroup(row []uint64, g *group, buf []byte) ([]uint64, error) {
 	n, err := k.read(g.fds[0], buf)
 	if err != nil {
@@ -125,8 +126,8 @@ func (k perfKernel) readGroup(row []uint64, g *group, buf []byte) ([]uint64, err
 	return row, nil
 }
 
-// choose returns those of the events that the kernel counts as one group on a CPU, and why it refuses the first other.
-// It takes no counter from anybody: the events that it tries are never enabled.
+// choose returns the events that the kernel can count as one group on a CPU, and the error for the first event that it
+// refuses. It occupies no counter: the events that it tries are never enabled.
 func (k perfKernel) choose(cpu int, events []event) (good []event, refused error) {
 	var g group
 	defer k.closeGroup(&g)
@@ -151,7 +152,7 @@ func (k perfKernel) choose(cpu int, events []event) (good []event, refused error
 	return good, refused
 }
 
-// remedy adds to an error of perf_event_open(2) what an administrator can do.
+// remedy adds advice to an error of perf_event_open(2) that an administrator can remove.
 func remedy(err error) error {
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
@@ -168,9 +169,9 @@ func remedy(err error) error {
 	return err
 }
 
-// scaled is how often event i of a row occurred between two readings. Where more counters are wanted than the CPU has,
-// the kernel counts groups in turn. The count is then extended to the time that was wanted. It is not ok where nothing
-// was counted.
+// scaled returns the number of times that event i of a row occurred between two readings. If the groups need more
+// counters than the CPU has, the kernel counts them in turn, and scaled extrapolates the count to the whole time. It is
+// not ok if nothing was counted.
 func scaled(from, to []uint64, i int) (float64, bool) {
 	enabled, ok1 := grown(from[rowEnabled], to[rowEnabled])
 	running, ok2 := grown(from[rowRunning], to[rowRunning])

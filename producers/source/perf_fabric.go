@@ -14,7 +14,7 @@ type flow uint8
 const (
 	reads flow = iota
 	writes
-	both // a PMU that does not tell them apart
+	both // a PMU that counts reads and writes together
 )
 
 // fabricEvent is an event of a memory controller. Each count is so many bytes.
@@ -22,13 +22,14 @@ type fabricEvent struct {
 	flow  flow
 	pmu   string // the PMU's name without its number
 	name  string // below events of the PMU
-	terms string // where the PMU does not describe it
+	terms string // used if the PMU does not describe it
 	bytes float64
 }
 
-// memoryEvents are the events of memory controllers that the kernel describes, and those of AMD's.
+// memoryEvents are the events of memory controllers that the kernel describes, and the events of AMD's controllers.
 var memoryEvents = []fabricEvent{
-	// Intel since Skylake-SP; the bytes of a count are in the PMU's own scale. Granite Rapids has two schedulers.
+	// Intel since Skylake-SP; the PMU's own scale gives the bytes of a count. Granite Rapids counts each of two
+	// schedulers.
 	{reads, "uncore_imc", "cas_count_read", "", 64},
 	{writes, "uncore_imc", "cas_count_write", "", 64},
 	{reads, "uncore_imc", "cas_count_read_sch0", "", 64},
@@ -38,13 +39,13 @@ var memoryEvents = []fabricEvent{
 	// Zen 4 since Linux 6.10: umc_cas_cmd.rd and .wr of tools/perf/pmu-events/arch/x86/amdzen4/memory-controller.json.
 	{reads, "amd_umc", "umc_cas_cmd.rd", "event=0x0a,rdwrmask=0x1", 64},
 	{writes, "amd_umc", "umc_cas_cmd.wr", "event=0x0a,rdwrmask=0x2", 64},
-	// NVIDIA Grace: a beat of a read is 32 bytes, as likwid's group MEM has it.
+	// NVIDIA Grace: a beat of a read is 32 bytes, as in likwid's group MEM.
 	{reads, "nvidia_scf_pmu", "cmem_rd_data", "", 32},
 	{writes, "nvidia_scf_pmu", "cmem_wr_total_bytes", "", 1},
 }
 
 // dramChannels are the data fabric's requests with data on Zen 2 and Zen 3, read or written, of 64 bytes: Linux,
-// tools/perf/pmu-events/arch/x86/amdzen3/data-fabric.json. The fabric has four counters for eight channels.
+// tools/perf/pmu-events/arch/x86/amdzen3/data-fabric.json. The fabric offers four counters for eight channels.
 var dramChannels = []fabricEvent{
 	{both, "amd_df", "dram_channel_data_controller_0", "event=0x07,umask=0x38", 64},
 	{both, "amd_df", "dram_channel_data_controller_1", "event=0x47,umask=0x38", 64},
@@ -56,7 +57,7 @@ var dramChannels = []fabricEvent{
 	{both, "amd_df", "dram_channel_data_controller_7", "event=0x1c7,umask=0x38", 64},
 }
 
-// fabricCounters is how many counters a memory controller has at least.
+// fabricCounters is the least number of counters of a memory controller.
 const fabricCounters = 4
 
 // controller is events of one memory controller, or of some of its channels, which are counted at the same time.
@@ -69,7 +70,7 @@ type controller struct {
 	bytes  []float64 // of each event's count
 
 	group group
-	row   []uint64 // its last reading, empty where that failed
+	row   []uint64 // its last reading, empty if that failed
 }
 
 // controllers finds the memory controllers of the host, or why there are none that can be counted.
@@ -91,7 +92,7 @@ func controllers(sysPath string, arch architecture) (all []*controller, err erro
 	return all, nil
 }
 
-// isPMU reports whether a PMU is one of those named: its name is followed by nothing, or by a number.
+// isPMU reports whether a PMU bears the name, followed by nothing or by a number.
 func isPMU(pmu, name string) bool {
 	rest, ok := strings.CutPrefix(pmu, name)
 	if !ok || rest == "" {
@@ -151,8 +152,8 @@ func controllersOf(sysPath, pmu string, events []fabricEvent) (all []*controller
 	return all, nil
 }
 
-// flowed adds to bytes what flowed through a controller between two rows, by direction. A controller that was not
-// counted makes its directions missing.
+// flowed adds to bytes the data that flowed through a controller between two rows, by direction. If the controller was
+// not counted, its directions are missing.
 func (c *controller) flowed(from, to []uint64, bytes *[both + 1]float64) {
 	for i, f := range c.flows {
 		n, ok := scaled(from, to, rowEvents+i)

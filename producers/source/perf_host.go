@@ -16,13 +16,13 @@ var errFormat = errors.New("not what the kernel writes")
 
 // cpuModel is the CPU as /proc/cpuinfo names it.
 type cpuModel struct {
-	vendor           string // GenuineIntel, AuthenticAMD; arm where an implementer is named
+	vendor           string // GenuineIntel, AuthenticAMD; arm if an implementer is named
 	family, model    int
 	stepping         int
 	implementer, arm int // Arm's implementer and part
 }
 
-// parseCPUInfo returns the first CPU of /proc/cpuinfo. What it lacks is 0.
+// parseCPUInfo returns the first CPU of /proc/cpuinfo. Missing numbers are 0.
 func parseCPUInfo(data []byte) (m cpuModel) {
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	for lines.Scan() {
@@ -50,7 +50,7 @@ func parseCPUInfo(data []byte) (m cpuModel) {
 	return m
 }
 
-// architectureOf returns the events of a CPU. The numbers are those of Linux'
+// architectureOf returns the events of a CPU. The model numbers come from Linux'
 // tools/perf/pmu-events/arch/x86/mapfile.csv and arch/arm64/mapfile.csv.
 func architectureOf(m cpuModel) architecture {
 	switch {
@@ -90,12 +90,12 @@ func architectureOf(m cpuModel) architecture {
 	return otherCPU
 }
 
-// pmuDir is where the kernel describes a PMU.
+// pmuDir returns the directory in which the kernel describes a PMU.
 func pmuDir(sysPath, pmu string) string {
 	return filepath.Join(sysPath, "bus/event_source/devices", pmu)
 }
 
-// lookUp finds an event of a PMU by its name. terms are used where the PMU does not describe the event itself.
+// lookUp finds an event of a PMU by its name. It uses terms if the PMU does not describe the event itself.
 func lookUp(sysPath, pmu, name, terms string) (kind uint32, config uint64, err error) {
 	dir := pmuDir(sysPath, pmu)
 	text, err := os.ReadFile(filepath.Join(dir, "type"))
@@ -126,8 +126,8 @@ func lookUp(sysPath, pmu, name, terms string) (kind uint32, config uint64, err e
 	return uint32(n), config, nil
 }
 
-// encode forms the number of an event from terms such as event=0x04,umask=0x03. A field's format says where its bits
-// are, such as config:0-7,32-35.
+// encode forms the number of an event from terms such as event=0x04,umask=0x03. The format of a field lists the
+// positions of its bits, such as config:0-7,32-35.
 func encode(terms string, format func(field string) (string, error)) (config uint64, err error) {
 	for term := range strings.SplitSeq(terms, ",") {
 		field, text, valued := strings.Cut(term, "=")
@@ -180,7 +180,7 @@ func socketOf(sysPath string, cpu int) (int, error) {
 	return n, nil
 }
 
-// readNumber returns the number that a file holds. It is not ok where there is none.
+// readNumber returns the number in a file. It is not ok if the file contains none.
 func readNumber(path string) (float64, bool) {
 	text, err := os.ReadFile(path)
 	if err != nil {

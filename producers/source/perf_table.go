@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// what is what an event counts.
+// what is the quantity that an event counts.
 type what uint8
 
 const (
@@ -74,7 +74,8 @@ const (
 	whats
 )
 
-// counts is what a group counted in an interval. NaN is missing, and so is what is computed with it.
+// counts are the counts of a group in an interval. NaN is a missing count, and makes every result computed from it
+// missing.
 type counts [whats]float64
 
 // gives is a metric that a group gives.
@@ -83,12 +84,12 @@ type gives struct {
 	of     func(*counts) float64
 }
 
-// eventGroup is events that are counted at the same time. A ratio is formed of the events of one group. A group has at
-// most as many events as the CPU has counters, because the kernel counts a group whole or not at all.
+// eventGroup is a set of events that are counted at the same time. Only events of one group form a ratio. A group
+// contains at most as many events as the CPU has counters, because the kernel counts a group whole or not at all.
 type eventGroup struct {
 	events []event
 	gives  []gives
-	// parts count in turn what the group would count at once. They are used where the CPU has too few counters for it.
+	// parts are counted in turn if the CPU has too few counters for the whole group.
 	parts []eventGroup
 }
 
@@ -202,7 +203,7 @@ var (
 		intel(packed256SP, "FP_ARITH_INST_RETIRED.256B_PACKED_SINGLE", 0xc7, 0x20, 0),
 		intel(packed512SP, "FP_ARITH_INST_RETIRED.512B_PACKED_SINGLE", 0xc7, 0x80, 0),
 	}
-	// intelFP takes eight counters. With hyper-threading, Skylake has four a thread, and counts the parts.
+	// intelFP takes eight counters. With hyper-threading, Skylake offers four per thread, and counts the parts.
 	intelFP = eventGroup{
 		events: append(append([]event(nil), intelDoubles...), intelSingles...),
 		gives: []gives{
@@ -294,9 +295,9 @@ var skylakeStalls = eventGroup{
 	gives: givesStalls,
 }
 
-// skylakeTopdown is counted in slots, of which a cycle has four. Where two threads share a core, their slots can only
-// be told together: a thread alone may take more than its half. A CPU has eight counters just where it does not share
-// its core, so with fewer the stalls alone are counted.
+// skylakeTopdown is counted in slots, four per cycle. If two threads share a core, only the sum of their slots means
+// anything, because one thread may use more than its half. A CPU has eight counters exactly if it does not share its
+// core; with fewer, only the stalls are counted.
 var skylakeTopdown = eventGroup{
 	events: append(append([]event(nil), skylakeStalls.events...),
 		intel(slotsFrontend, "IDQ_UOPS_NOT_DELIVERED.CORE", 0x9c, 0x01, 0),
@@ -367,7 +368,7 @@ var otherIntel = architecture{
 	}},
 }
 
-// AMD's events of loads and stores count what is dispatched, some of which is never retired.
+// AMD's events of loads and stores count dispatched operations, some of which never retire.
 func amdMemory(fills uint64, more ...event) eventGroup {
 	return eventGroup{
 		events: append([]event{
@@ -408,7 +409,7 @@ func amdCache(fills uint64) eventGroup {
 var amdL3Hits = amd(l3Hits, "ls_any_fills_from_sys.int_cache", 0x44, 0x02)
 
 // Zen 2. Codes: Linux, tools/perf/pmu-events/arch/x86/amdzen2, and likwid, perfmon_zen2_events.txt. Six counters, of
-// which floating-point operations take two. They are not told apart by precision or width.
+// which floating-point operations take two. The events do not distinguish precision or width.
 var zen2 = architecture{
 	name: "AMD Zen 2",
 	groups: []eventGroup{
@@ -449,7 +450,7 @@ var amdWidths = eventGroup{
 	},
 }
 
-// amdTopdown is counted in slots, of which a cycle has as many as the core dispatches operations.
+// amdTopdown is counted in slots. A cycle has as many slots as the core can dispatch operations.
 func amdTopdown(perCycle float64) eventGroup {
 	return eventGroup{
 		events: []event{
@@ -498,8 +499,8 @@ var zen4 = architecture{
 	},
 }
 
-// Zen 5. Codes: Linux, tools/perf/pmu-events/arch/x86/amdzen5, and likwid, perfmon_zen5_events.txt, which alone tells
-// the precisions apart. It dispatches up to eight operations a cycle.
+// Zen 5. Codes: Linux, tools/perf/pmu-events/arch/x86/amdzen5, and likwid, perfmon_zen5_events.txt; only the latter
+// distinguishes the precisions. It dispatches up to eight operations a cycle.
 var zen5 = architecture{
 	name: "AMD Zen 5",
 	groups: []eventGroup{
@@ -527,7 +528,8 @@ var zen5 = architecture{
 	},
 }
 
-// armCore has events of the Arm architecture, which the Neoverse cores count. The last-level cache's are of reads.
+// armCore lists events of the Arm architecture, which the Neoverse cores count. The events of the last-level cache
+// count reads.
 func armCore(memory ...event) []eventGroup {
 	return []eventGroup{
 		{
@@ -560,7 +562,7 @@ func armCore(memory ...event) []eventGroup {
 	}
 }
 
-// armTopdown is counted in slots. The kernel tells how many a cycle has.
+// armTopdown is counted in slots. The kernel reports the number of slots per cycle.
 var armTopdown = eventGroup{
 	events: []event{
 		countCycles,
@@ -579,7 +581,8 @@ var armTopdown = eventGroup{
 	},
 }
 
-// armFP counts a scalable operation once for each 128 bits of the vector, of which the core has so many.
+// armFP counts a scalable operation once for each 128 bits of the vector. lanes is the number of these in the core's
+// vectors.
 func armFP(lanes float64, more []event, and ...gives) eventGroup {
 	return eventGroup{
 		events: append([]event{

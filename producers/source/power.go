@@ -17,9 +17,9 @@ import (
 )
 
 var (
-	// errNoMeter is returned where nothing measures the power of the node.
+	// errNoMeter is returned if nothing measures the power of the node.
 	errNoMeter = errors.New("neither Cray's pm_counters nor a chip named power_meter")
-	// errManyMeters is returned where several meters do not tell what they measure.
+	// errManyMeters is returned if several meters exist and their scope is unknown.
 	errManyMeters = errors.New("several meters, and none whose power1_oem_info is Module Power Socket N")
 )
 
@@ -31,7 +31,7 @@ func power() source {
 	}, openPower}
 }
 
-// openPower reads the power of the whole node: from Cray's counters where there are some, else from ACPI's meters.
+// openPower reads the power of the whole node, from Cray's counters if they exist, otherwise from ACPI's meters.
 func openPower(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	if dir := filepath.Join(cfg.SysPath, "cray/pm_counters"); textOf(filepath.Join(dir, "power")) != "" {
 		return openCray(dir, cfg), nil
@@ -39,8 +39,8 @@ func openPower(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return openMeters(filepath.Join(cfg.SysPath, "class/hwmon"))
 }
 
-// Numbers of what pm_counters measure, in the order of the metrics: energy in joules, power in watts, and when the
-// energy was measured, in microseconds.
+// The numbers of pm_counters, in the order of the metrics: energy in joules, the time of that measurement in
+// microseconds, power in watts.
 const (
 	crayEnergy = iota
 	crayTime
@@ -55,7 +55,7 @@ func openCray(dir string, cfg config.Agent) probe {
 	parts := [...]string{"", "cpu_", "memory_"}
 	var energy, watts [len(parts)]kept
 	open := func(name string) kept {
-		file, _ := keep(filepath.Join(dir, name)) // this controller has no such counter
+		file, _ := keep(filepath.Join(dir, name)) // without a file, this controller has no such counter
 		return file
 	}
 	fresh := open("freshness")
@@ -91,7 +91,7 @@ func openCray(dir string, cfg config.Agent) probe {
 	}}
 }
 
-// readCray reads one of pm_counters, and when it was measured. Both are unread where the file does not tell.
+// readCray reads one of pm_counters, and the time of its measurement. Both are unread if the file lacks them.
 func readCray(file kept, buffer []byte, unit string) (v, at uint64) {
 	if file.file == nil {
 		return unread, unread
@@ -122,8 +122,8 @@ func parseCray(data []byte, unit string) (v, at uint64) {
 	return v, at
 }
 
-// formCray gives the mean power by the energy where it is counted, else the power of the moment. Nothing is known of a
-// controller that stands still.
+// formCray computes the mean power from the energy if that is counted, and otherwise returns the current power. The
+// values of a controller that stands still are missing.
 func formCray(from, to []uint64, elapsed time.Duration, out []float64) {
 	if from[0] == to[0] && to[0] != unread {
 		return
@@ -146,8 +146,8 @@ func formCray(from, to []uint64, elapsed time.Duration, out []float64) {
 	}
 }
 
-// openMeters reads the power meters of ACPI. A node with one measures itself. NVIDIA's Grace has several for each
-// module, of which one measures the whole module.
+// openMeters reads the power meters of ACPI. On most nodes one meter measures the whole node. NVIDIA's Grace has
+// several for each module, one of which measures the whole module.
 func openMeters(class string) (probe, error) {
 	meters := devices[numberFile]{
 		list: func() ([]string, error) { return metersOf(class) },
@@ -186,10 +186,10 @@ func openMeters(class string) (probe, error) {
 	return probe{read: read, form: form, absent: absent, close: meters.release}, nil
 }
 
-// errNoCray is returned for what only Cray's counters measure.
+// errNoCray is returned for quantities that only Cray's counters measure.
 var errNoCray = errors.New("/sys/cray/pm_counters: no such counters")
 
-// metersOf returns the files whose sum is the power of the node, as paths below the class.
+// metersOf returns the files that add up to the power of the node, as paths below the class.
 func metersOf(class string) ([]string, error) {
 	all, err := entries(class)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -15,14 +15,14 @@ import (
 )
 
 var (
-	// errPressure is returned when a file of /proc/pressure is not what the kernel writes.
+	// errPressure is returned if a file of /proc/pressure has another format than the kernel's.
 	errPressure = errors.New("no total of some")
-	// errPressureOff is returned when the kernel has the pressure files and does not fill them.
+	// errPressureOff is returned if the kernel provides the pressure files but does not fill them.
 	errPressureOff = errors.New("the kernel does not measure pressure: boot it with psi=1")
 )
 
-// pressureFiles are the files of /proc/pressure, in the order of the metrics, which have their names. A row has two
-// totals of each.
+// pressureFiles are the files of /proc/pressure, in the order of the metrics, which are named after them. A row holds
+// two totals of each.
 var pressureFiles = []string{"cpu", "memory", "io"}
 
 func pressure() source {
@@ -88,8 +88,8 @@ func closeFiles(files []*kernelFile) {
 	}
 }
 
-// parsePressure reads the totals of a pressure file. Before Linux 5.13 the file of the CPU has no line full, which is
-// unread then.
+// parsePressure reads the totals of a pressure file. Before Linux 5.13 the file of the CPU had no line full; that total
+// is unread then.
 func parsePressure(data []byte) (some, full uint64, err error) {
 	some, full = unread, unread
 	for {

@@ -16,9 +16,9 @@ import (
 )
 
 var (
-	// errNoZone is returned where RAPL has no zone of a package.
+	// errNoZone is returned if RAPL has no zone of a package.
 	errNoZone = errors.New("no zone named package-N")
-	// errRAPLRights is returned where the agent may not read the energy.
+	// errRAPLRights is returned if the agent may not read the energy.
 	errRAPLRights = errors.New("only root may read it since CVE-2020-8694: a udev rule can let the agent's group, " +
 		`SUBSYSTEM=="powercap", ACTION=="add", RUN+="/bin/chgrp GROUP /sys%p/energy_uj", ` +
 		`RUN+="/bin/chmod g+r /sys%p/energy_uj"`)
@@ -32,8 +32,8 @@ func rapl() source {
 	}, openRAPL}
 }
 
-// The domains of RAPL that are read, in the order of the metrics. psys is not: what it covers differs from board to
-// board.
+// The domains of RAPL that are read, in the order of the metrics. psys is left out, because it covers different
+// components on different boards.
 const (
 	domainPackage = iota
 	domainCore
@@ -98,8 +98,8 @@ func openRAPL(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return probe{read: read, form: formRAPL, absent: absent, close: zones.release}, nil
 }
 
-// raplZones returns the zones whose domain is measured. intel-rapl-mmio shows the same energy once more, and is left
-// out.
+// raplZones returns the zones of measured domains. It leaves out intel-rapl-mmio, which shows the same energy a second
+// time.
 func raplZones(class string, cfg config.Agent) ([]string, error) {
 	all, err := entries(class)
 	if err != nil {
@@ -117,8 +117,8 @@ func raplZones(class string, cfg config.Agent) ([]string, error) {
 	return zones, nil
 }
 
-// zoneOf says what a zone measures: intel-rapl:1 is named package-0 or package-0-die-1, and intel-rapl:1:0 below it is
-// named core, dram or otherwise.
+// zoneOf returns the socket and domain of a zone: intel-rapl:1 is named package-0 or package-0-die-1, and
+// intel-rapl:1:0 below it is named core, dram or otherwise.
 func zoneOf(class, zone string) (socket int, domain uint64, ok bool) {
 	rest, isRAPL := strings.CutPrefix(zone, "intel-rapl:")
 	if !isRAPL {
@@ -146,7 +146,8 @@ func packageOf(name string) (socket int, ok bool) {
 	return socket, ok && socket < maxSockets
 }
 
-// openZone opens the energy of a zone. One that the processor cannot tell is missing, and costs the others nothing.
+// openZone opens the energy of a zone. An energy that the processor does not support is missing, and does not affect
+// the others.
 func openZone(class, name string) (zone, error) {
 	socket, domain, _ := zoneOf(class, name)
 	dir := filepath.Join(class, name)
@@ -175,11 +176,11 @@ func formRAPL(from, to []uint64, elapsed time.Duration, out []float64) {
 	}
 }
 
-// maxZoneWatts is more than any zone draws. It tells a counter that wrapped from one that began anew.
+// maxZoneWatts is more than any zone draws. It distinguishes a counter that wrapped from a counter that started anew.
 const maxZoneWatts = 1000
 
-// usedEnergy is the energy between two readings of a counter that wraps beyond its span, in microjoules. It is NaN for
-// a counter that began anew, and where the interval is so long that the counter may have wrapped unseen.
+// usedEnergy returns the energy between two readings of a counter that wraps beyond its span, in microjoules. It is NaN
+// if the counter started anew, or if the interval is so long that the counter may have wrapped unseen.
 func usedEnergy(from, to, span uint64, elapsed time.Duration) float64 {
 	most := maxZoneWatts * 1e6 * elapsed.Seconds()
 	if from == unread || to == unread || float64(span) < most || elapsed <= 0 {

@@ -21,7 +21,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Report is what a job reported of itself in an interval.
+// Report contains the metrics that a job reported about itself in an interval.
 type Report struct {
 	Job     schemas.JobKey
 	Columns []Column // at most schemas.MaxReported, ascending by name, of scope node with one value
@@ -32,9 +32,9 @@ const (
 	MaxReportLine = 256
 	// maxReportBytes is how much of a job's file is read in an interval. Of more the end is read.
 	maxReportBytes = 64 << 10
-	// leastReportBytes is how much a job of many has.
+	// leastReportBytes is the share of a job among many.
 	leastReportBytes = 4 << 10
-	// maxReportsBytes is what all jobs of a node share.
+	// maxReportsBytes is the limit that all jobs of a node share.
 	maxReportsBytes = 1 << 20
 	// maxReportFiles bounds the files of the directory.
 	maxReportFiles = 4096
@@ -62,7 +62,7 @@ func reports() source {
 
 // openReports reads the files in which jobs report metrics of their own.
 //
-// The file decides whose job a line is of. Root makes the files, chooses their owners, and owns the directory. A link,
+// The file determines the job of its lines. Root makes the files, chooses their owners, and owns the directory. A link,
 // a pipe, or a file that others may write to is refused.
 func openReports(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	if cfg.ReportDir == "" {
@@ -146,8 +146,8 @@ func (r *reportFiles) open() (*os.File, error) {
 	return dir, nil
 }
 
-// read reads what jobs have written since the reading before. A file that is there at the first reading may be old:
-// what it has then is not of an interval that is known.
+// read reads the lines that jobs have written since the previous reading. A file that exists at the first reading may
+// be old, and its lines may come from earlier intervals, so it only notes their end.
 func (r *reportFiles) read(into reading, v Vitals) (reading, error) {
 	r.found = nil
 	dir, err := r.open()
@@ -178,9 +178,9 @@ func (r *reportFiles) read(into reading, v Vitals) (reading, error) {
 // ReportFile is the name of the file in which a job reports.
 func ReportFile(jobID string, restart int32) string { return jobID + "." + strconv.Itoa(int(restart)) }
 
-// list looks at all files. Those that are gone are forgotten. Of a directory with too many, it looks at those of jobs
-// of the Route, and at as many others as it may. A file that it could not look at before may be old, as at the first
-// reading.
+// list looks at all files, and forgets deleted ones. If the directory contains too many, it looks at the files of jobs
+// of the Route, and at as many others as the limit allows. A file that it could not look at before may be old, as at
+// the first reading.
 func (r *reportFiles) list(dir *os.File, v Vitals) error {
 	names, err := dir.Readdirnames(maxReportFiles)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -225,7 +225,7 @@ func (r *reportFiles) list(dir *os.File, v Vitals) error {
 	return nil
 }
 
-// readJob reads the file of a job, and notes what the job reported.
+// readJob reads the file of a job, and stores the job's metrics.
 func (r *reportFiles) readJob(dir int, job schemas.JobKey, f *reportFile, limit int) {
 	s := &f.stat
 	if s.Mode&unix.S_IFMT != unix.S_IFREG || s.Nlink != 1 || s.Mode&0o022 != 0 {
@@ -292,9 +292,9 @@ func (r *reportFiles) text(dir int, job schemas.JobKey, f *reportFile, limit int
 	return lines, nil
 }
 
-// linesSince returns the lines that end in a text behind its first seen bytes, which an earlier reading had. A line may
-// begin among them. first says that the text begins its file. cut says that a line ended there whose beginning the text
-// lacks.
+// linesSince returns the lines that end behind the first seen bytes of a text, which an earlier reading covered. A line
+// may begin among these bytes. first is true if the text begins its file. cut is true if a line ended there without its
+// beginning in the text.
 func linesSince(text []byte, seen int, first bool) (lines []byte, cut bool) {
 	seen = min(seen, len(text))
 	begin := bytes.LastIndexByte(text[:seen], '\n') + 1
@@ -340,7 +340,7 @@ func (f *reportFile) take(line []byte, taken map[string]bool, turn uint64) error
 }
 
 // parseReport reads a line `name value [unit]` that is not empty and has no spaces at its ends. A metric without a unit
-// is a number.
+// is a plain number.
 func parseReport(line []byte) (name, unit []byte, value float64, err error) {
 	name, rest := field(line)
 	number, unit := field(rest)
@@ -390,7 +390,7 @@ func (f *reportFile) columns(turn uint64) (columns []Column) {
 	return columns
 }
 
-// Reports returns what jobs reported between the last two readings. The caller keeps it.
+// Reports returns the jobs' own metrics of the interval between the last two readings. The caller owns the result.
 func (h *Host) Reports() []Report {
 	for _, p := range h.probes {
 		if p.from.rows != nil && p.to.rows != nil && p.reports != nil {

@@ -11,8 +11,8 @@ import (
 // errNotListed is the reason of a metric that the list of agent.metrics_file leaves out.
 var errNotListed = errors.New("the list of agent.metrics_file does not keep it, and this node is no canary")
 
-// measuredFrom reports whether a source is opened: a metric of it is measured. The CPU states are always read, because
-// they tell which CPUs are online.
+// measuredFrom reports whether a source is opened, because one of its metrics is measured. The CPU states are always
+// read, because they show which CPUs are online.
 func measuredFrom(cfg config.Agent, s *source) bool {
 	return s.name == stat().name || slices.ContainsFunc(s.metrics, func(m metric) bool {
 		return cfg.Measures(m.name)
@@ -30,7 +30,8 @@ func NotOpened(cfg config.Agent) (names []string) {
 }
 
 // restrict leaves out the metrics of the groups that are not needed, then the events that no other metric needs, then
-// groups without events. It comes after the kernel has said which events it counts, since a part of these counts too.
+// groups without events. It runs after choose has found the events that the kernel can count together: a subset of
+// these can be counted as well.
 func (f *perfForm) restrict(cfg config.Agent, needed func(metric string) bool) {
 	if cfg.List != nil {
 		f.keep(needed)
@@ -90,8 +91,8 @@ func noEvents(cfg config.Agent, metrics []metric, absent map[string]error) error
 	return errNoEvents
 }
 
-// neededOfCores returns which metrics of the CPUs must be formed. Those of sockets and of the node are made of some
-// that may not be measured themselves.
+// neededOfCores returns which metrics of the CPUs must be formed. The metrics of sockets and of the node are computed
+// from some that may not be measured themselves.
 func neededOfCores(cfg config.Agent) func(metric string) bool {
 	return func(metric string) bool {
 		switch {

@@ -9,13 +9,13 @@ import (
 )
 
 var (
-	// errSchedstat is returned when /proc/schedstat is not what the kernel writes.
+	// errSchedstat is returned if /proc/schedstat has another format than the kernel's.
 	errSchedstat = errors.New("not a line of a CPU's scheduler")
-	// errSchedstatVersion is returned when /proc/schedstat has a form that is not known.
+	// errSchedstatVersion is returned if the version of /proc/schedstat is unknown.
 	errSchedstatVersion = errors.New("its version is none of 15, 16 and 17")
 )
 
-// openSchedstat opens the file of the scheduler, if the kernel has one in a form that is known.
+// openSchedstat opens the file of the scheduler, if the kernel provides it in a known version.
 func openSchedstat(path string) (*kernelFile, error) {
 	file, err := openKernelFile(path)
 	if err != nil {
@@ -28,7 +28,7 @@ func openSchedstat(path string) (*kernelFile, error) {
 	return file, nil
 }
 
-// readSchedstat sets what the file says of the CPUs of the rows. The file is nil on a kernel without it.
+// readSchedstat adds the file's numbers to the rows of the CPUs. The file is nil on a kernel without it.
 func readSchedstat(rows reading, file *kernelFile) error {
 	if file == nil {
 		return nil
@@ -45,7 +45,7 @@ func readSchedstat(rows reading, file *kernelFile) error {
 
 // parseSchedstat sets the column stateWaiting of the rows of CPUs: the time in nanoseconds that tasks waited for the
 // CPU. The lines of CPUs are the same in versions 15 to 17: cpu0, then nine numbers, of which it is the eighth. The
-// lines of scheduling domains differ, and are skipped. A CPU without a line keeps what it has.
+// lines of scheduling domains differ, and are skipped. The row of a CPU without a line stays as it is.
 func parseSchedstat(rows reading, data []byte) error {
 	line, data, ok := cutLine(data)
 	version, isVersion := bytes.CutPrefix(line, []byte("version "))
@@ -79,8 +79,8 @@ func parseSchedstat(rows reading, data []byte) error {
 	return nil
 }
 
-// loadOfCPU is how many tasks ran on a CPU or waited for it in the mean of the interval. The time that tasks ran is
-// that of /proc/stat. In /proc/schedstat it counts only when the task leaves the CPU, which may be minutes later.
+// loadOfCPU returns the mean number of tasks that ran on a CPU or waited for it during the interval. The running time
+// comes from /proc/stat. /proc/schedstat counts it only when the task leaves the CPU, which may be minutes later.
 func loadOfCPU(from, to []uint64, elapsed time.Duration) float64 {
 	busy, total := 0.0, 0.0
 	for i := range states {

@@ -14,10 +14,10 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// errStatm is returned when /proc/self/statm is not what the kernel writes.
+// errStatm is returned if /proc/self/statm has another format than the kernel's.
 var errStatm = errors.New("not two numbers of pages")
 
-// formGauges gives what the second reading found. It serves sources whose numbers are no counters.
+// formGauges returns the numbers of the second reading. It serves sources without counters.
 func formGauges(_, to []uint64, _ time.Duration, out []float64) {
 	for i := range out {
 		out[i] = float64(to[i])
@@ -33,9 +33,9 @@ func agent() source {
 	}, openAgent}
 }
 
-// openAgent reads what the agent costs and how well it keeps time. Per interval it gives the CPU time of the process,
-// user and system, in ms, and the records that the ring dropped. At the end of the interval it gives the distance of
-// the reading from the boundary, in microseconds, and the records in the ring.
+// openAgent reads the agent's own cost and punctuality. Per interval it returns the CPU time of the process, user and
+// system, in ms, and the number of records that the ring dropped. At the end of the interval it returns the distance of
+// the reading from the boundary, in microseconds, and the number of records in the ring.
 func openAgent(config.Agent, *slog.Logger) (probe, error) {
 	read := func(into reading, v Vitals) (reading, error) {
 		var u unix.Rusage

@@ -88,8 +88,8 @@ type site struct {
 	opened   int
 }
 
-// open opens the probe of one scope. What the source cannot give is NaN, so that a run that fails costs no value of
-// the intervals beside it.
+// open opens the probe of one scope. A value that the source cannot give is NaN, so that a failed run costs no value of
+// the neighbouring intervals.
 func (s *site) open(scope int, log *slog.Logger) probe {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,8 +161,9 @@ func (s *site) renew(log *slog.Logger) {
 	}
 }
 
-// readFile returns the text of a file that others write, and when they did. They may also put a link there, to a file
-// that only the agent may read, so a link is refused. A pipe has no writer perhaps, so it is not waited for.
+// readFile returns the text of a file that others write, and the time of their writing. They might also put a link
+// there, to a file that only the agent may read, so a link is refused. They might put a pipe without a writer there, so
+// the open does not block.
 func (s *site) readFile() (text []byte, at time.Time, err error) {
 	file, err := os.OpenFile(s.cfg.File, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if errors.Is(err, unix.ELOOP) {
@@ -203,7 +204,7 @@ type runner struct {
 	running time.Time // when the run in progress began
 }
 
-// outcome is the newest run that has ended.
+// outcome is the result of the newest completed run.
 type outcome struct {
 	began time.Time
 	text  []byte
@@ -213,8 +214,8 @@ type outcome struct {
 // maxBackoff is how many intervals a command that fails is left alone, at most.
 const maxBackoff = 32
 
-// nextRun returns when the next run begins: the timeout before a boundary, so that it ends with the interval whatever
-// happens. A command that failed so many times in a row is left alone for an interval, then two, four and so on.
+// nextRun returns the start of the next run: the timeout before a boundary, so that the run ends within the interval
+// even if it times out. A command that keeps failing is skipped for one interval, then two, four and so on.
 func nextRun(now time.Time, timeout, interval time.Duration, failures int) time.Time {
 	boundary := now.Add(timeout).Truncate(time.Millisecond).UnixMilli()
 	ms := interval.Milliseconds()
@@ -258,7 +259,7 @@ func (r *runner) run(ctx context.Context) {
 	}
 }
 
-// newest returns what the run of this interval printed, and when it began.
+// newest returns the output of this interval's run, and the time at which it began.
 func (r *runner) newest() (text []byte, at time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -4,7 +4,7 @@
 //	catalogue ──open──▶ probe ──read, at a boundary──▶ reading ──form, of two──▶ columns
 //
 // The catalogue declares every metric: its name, unit, scope, kind, origin and formula. `weir metrics` prints it, and
-// the page of the metrics is made from it. What cannot be read is absent, and never 0.
+// the page of the metrics is made from it. A value that cannot be read is absent, and never 0.
 package source
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Kind says what the values of a metric are, and so what may be done with them.
+// Kind is the kind of a metric's values. It decides which operations on them are valid.
 type Kind string
 
 // The kinds. A ratio is formed from two counts of the same interval for each value. It is ranked and never summed. A
-// rate is a count per second, and may be summed. A gauge is what was found at the end of the interval.
+// rate is a count per second, and may be summed. A gauge is the state at the end of the interval.
 const (
 	Ratio Kind = "ratio"
 	Rate  Kind = "rate"
@@ -33,7 +33,7 @@ type Metric struct {
 	Kind       Kind
 	Source     string // the name of the source
 	Origin     string // the file or the events, as an administrator finds them
-	Formula    string // what the value is, in the words of the origin
+	Formula    string // the value's definition, in the words of the origin
 }
 
 // source is a place to read counters from.
@@ -45,7 +45,7 @@ type source struct {
 	open    func(config.Agent, *slog.Logger) (probe, error)
 }
 
-// metric is what a source declares of one of its metrics.
+// metric is a source's declaration of one of its metrics.
 type metric struct {
 	name, unit string
 	kind       Kind
@@ -87,8 +87,8 @@ func sources() []source {
 	}
 }
 
-// Catalogue is every metric that the agent may measure, in the order of the sources. Those that the site declares and
-// computes are the last ones.
+// Catalogue returns every metric that the agent may measure, in the order of the sources. The metrics that the site
+// declares or computes come last.
 func Catalogue(cfg config.Agent) (all []Metric) {
 	for _, s := range append(sources(), siteSources(cfg)...) {
 		for _, m := range s.metrics {
@@ -103,32 +103,33 @@ type probe struct {
 	tells bool // its rows are the CPUs that are online
 	// absent are metrics of the source that this host lacks, by name, and why.
 	absent map[string]error
-	// follow is given the CPUs that are online, ascending, before a read. It is nil where that makes no difference.
+	// follow receives the online CPUs, ascending, before a read. It is nil for a source that does not depend on them.
 	follow func(online []int)
 	// read takes a reading into the storage given, and returns it.
 	read func(into reading, v Vitals) (reading, error)
-	// instant tells when the values of the last reading were taken, where that is not the time of the reading. It is
-	// zero where there are no values.
+	// instant returns the time of the values of the last reading, if that is not the time of the reading. It is zero if
+	// there are no values.
 	instant func() time.Time
-	// form writes to out the source's metrics, in their order, of the interval between two rows of the same length,
-	// which are elapsed apart. out begins as NaN, so what form does not write is missing. It is a function of its
-	// arguments alone.
+	// form writes the source's metrics, in their order, to out. They describe the interval between two rows of the same
+	// length, which are elapsed apart. out begins as NaN, so a metric that form does not write is missing. form is a
+	// pure function of its arguments.
 	form func(from, to []uint64, elapsed time.Duration, out []float64)
-	// job returns the name and the CPUs of the job whose row begins with the id. It is nil for a source that is not of
-	// scope job.
+	// job returns the name and the CPUs of the job whose row begins with the id. It is nil for a source of another
+	// scope than job.
 	job func(id uint64) (cgroup string, cpus []int32, ok bool)
-	// reports returns what jobs reported between the last two readings. It is nil for all sources but one.
+	// reports returns the jobs' own metrics between the last two readings. It is nil for all sources but one.
 	reports func() []Report
-	// why is the reason for a value that the last reading lacks. It is nil where a reading that lacks one fails.
+	// why is the reason for a value that the last reading lacks. It is nil for a source that fails a reading that lacks
+	// a value.
 	why func() error
-	// close releases what the source holds. It is nil where that is nothing.
+	// close releases the resources of the source. It is nil if there are none.
 	close func()
 }
 
-// reading is the raw counters of one source at one instant. A core-scoped source has a row for every CPU number, empty
-// where there is no such CPU. Rows of a socket-scoped source are by package number, of a GPU-scoped one by minor
-// number. A node-scoped source has a single row. One of scope job has a row for every job, ascending by its first
-// number.
+// reading holds the raw counters of one source at one instant. A core-scoped reading has a row for every CPU number,
+// empty if there is no such CPU. The rows of a socket-scoped source are indexed by package number, of a GPU-scoped
+// source by minor number. A node-scoped reading has a single row. A job-scoped reading has a row for every job,
+// ascending by its first number.
 type reading [][]uint64
 
 // row returns row i, or nil.
@@ -150,10 +151,10 @@ func (r reading) present() []int {
 	return rows
 }
 
-// Vitals is what the agent knows of itself when a reading begins.
+// Vitals is the agent's knowledge of itself at the beginning of a reading.
 type Vitals struct {
 	BoundaryMs int64         // the boundary of the reading, Unix time
-	Interval   time.Duration // between two boundaries; 0 where that is not known
+	Interval   time.Duration // between two boundaries; 0 if unknown
 	Skew       time.Duration // distance from the boundary
 	Depth      int           // records in the ring
 	Drops      int64         // records that were dropped since the start
@@ -169,8 +170,8 @@ type Column struct {
 	Values            []float64
 }
 
-// grown is how much a counter grew between two readings. It is not ok for a counter that went backwards: the kernel
-// began it anew, and what it counted before is not known.
+// grown returns the growth of a counter between two readings. It is not ok if the counter went backwards: the kernel
+// started it anew, and its count before that is unknown.
 func grown(from, to uint64) (float64, bool) {
 	if to < from {
 		return 0, false

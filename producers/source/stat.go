@@ -30,18 +30,17 @@ const (
 	states
 )
 
-// stateWaiting is where a row has the time that tasks waited for the CPU, in ns, after the states.
+// stateWaiting is the field of a row, after the states, for the time that tasks waited for the CPU, in ns.
 const stateWaiting = states
 
-// maxKernelFile bounds the text of a file, and so the memory that it takes. /proc/schedstat of 4,096 CPUs has some 8
-// MiB.
+// maxKernelFile bounds the text of a file, and so the memory for it. /proc/schedstat takes some 8 MiB for 4,096 CPUs.
 const maxKernelFile = 32 << 20
 
 // maxCPUs bounds the CPU numbers that a file may name, and so the memory that it may ask for.
 const maxCPUs = 1 << 14
 
 var (
-	// errStat is returned when /proc/stat is not what the kernel writes.
+	// errStat is returned if /proc/stat has another format than the kernel's.
 	errStat = errors.New("not a line of CPU states")
 	// errEndless is returned for a file that is longer than any of the kernel.
 	errEndless = fmt.Errorf("the file is longer than %d MiB", maxKernelFile>>20)
@@ -103,8 +102,8 @@ func openStat(cfg config.Agent, log *slog.Logger) (probe, error) {
 	return p, nil
 }
 
-// readAt0 reads a file of the kernel from its beginning into the buffer. It returns the buffer, grown where the file
-// did not fit. The kernel makes such a file anew for every read at 0, so one read must get it all.
+// readAt0 reads a file of the kernel from its beginning into the buffer. It returns the buffer, grown if the file did
+// not fit. The kernel writes such a file anew for every read at 0, so one read must get it all.
 func readAt0(file *os.File, buffer []byte) (data, grown []byte, err error) {
 	for {
 		n, err := file.ReadAt(buffer, 0)
@@ -170,7 +169,7 @@ func parseStat(into reading, data []byte) (reading, error) {
 	return into, nil
 }
 
-// number reads the decimal number at the beginning of b. It is not ok where there is none, or it does not fit.
+// number reads the decimal number at the beginning of b. It is not ok if there is none, or if it overflows.
 func number(b []byte) (v uint64, rest []byte, ok bool) {
 	i := 0
 	for ; i < len(b) && '0' <= b[i] && b[i] <= '9'; i++ {
@@ -182,9 +181,9 @@ func number(b []byte) (v uint64, rest []byte, ok bool) {
 	return v, b[i:], i > 0
 }
 
-// formStat gives the fraction of the CPU's time in each state: user with nice, system with irq and softirq, iowait,
-// idle. Steal is in none of them, so on a virtual machine they may sum to less than 1. A state whose counter went
-// backwards, as that of iowait may, is missing, and counts for nothing in the others.
+// formStat returns the fraction of the CPU's time in each state: user with nice, system with irq and softirq, iowait,
+// idle. Steal belongs to none of them, so on a virtual machine the sum may be below 1. If the counter of a state went
+// backwards, as iowait may, the state is missing and the others are computed without it.
 func formStat(from, to []uint64, _ time.Duration, out []float64) {
 	var d [states]float64
 	var ok [states]bool

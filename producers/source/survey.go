@@ -15,17 +15,17 @@ import (
 )
 
 var (
-	// errNothing is the reason where a source opened, and has nothing to read.
+	// errNothing is the reason if a source opened but finds nothing to read.
 	errNothing = errors.New("its source is switched off, or has nothing here")
-	// errNoJob is the reason where no cgroup of a job was found.
+	// errNoJob is the reason if no cgroup of a job was found.
 	errNoJob = errors.New("no job has a cgroup here now")
-	// errNoInput is the reason where a computed metric is absent.
+	// errNoInput is the reason if a computed metric is absent.
 	errNoInput = errors.New("no metric of its expression has a value here")
-	// errNoValue is the reason where a source was read, and gave no value.
+	// errNoValue is the reason if a source was read without a value.
 	errNoValue = errors.New("no value in this interval")
 )
 
-// Absent returns why metrics have no values in the interval whose columns are given, by name.
+// Absent returns, by name, why metrics have no value among the columns of an interval.
 func (h *Host) Absent(columns []Column) map[string]error {
 	reasons := map[string]error{}
 	for _, m := range Catalogue(h.cfg) {
@@ -35,7 +35,7 @@ func (h *Host) Absent(columns []Column) map[string]error {
 	}
 	for _, p := range h.probes {
 		if p.source.name == agentSources().name {
-			continue // the host has their values where there are any
+			continue // the host has its values, if any
 		}
 		for _, m := range p.source.metrics {
 			isOne := func(c Column) bool { return c.Name == m.name }
@@ -69,7 +69,7 @@ func (p *openProbe) why(name string) error {
 	return errNoValue
 }
 
-// Remedy returns what an administrator may do about a reason, or nothing.
+// Remedy returns advice to an administrator about a reason, or nothing.
 func Remedy(reason error) string {
 	var path *fs.PathError
 	var advised advisedError
@@ -88,16 +88,16 @@ func Remedy(reason error) string {
 	return ""
 }
 
-// advisedError is a reason whose text says already what to do, or that nothing can be done.
+// advisedError is a reason with advice in its own text, or with the remark that nothing helps.
 type advisedError struct{ error }
 
 func (e advisedError) Unwrap() error { return e.error }
 
-// Cost is what the readings of a source cost.
+// Cost is the cost of reading a source.
 type Cost struct {
 	Source    string
 	Metrics   int             // that have values
-	CPU, Wall []time.Duration // of each reading; none where the source cannot be read
+	CPU, Wall []time.Duration // of each reading; empty if the source cannot be read
 	Absent    []Absence
 }
 
@@ -122,7 +122,7 @@ func (h *Host) Costs(ctx context.Context, n int, every time.Duration) (
 			return nil, nil, ctx.Err()
 		}
 		before := processTime()
-		h.Read(Vitals{}) // without an interval: a slow source has a second, so that its cost is seen
+		h.Read(Vitals{}) // without an interval, so a slow source reads in this second and its cost shows
 		_, columns = h.Interval(every)
 		for _, j := range h.Jobs(every) {
 			columns = append(columns, j.Columns...)
@@ -159,6 +159,6 @@ func (h *Host) Costs(ctx context.Context, n int, every time.Duration) (
 // processTime is the CPU time of this process.
 func processTime() time.Duration {
 	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t) // Linux has this clock
+	_ = unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t) // Linux always supports this clock
 	return time.Duration(t.Nano())
 }

@@ -94,14 +94,14 @@ func (t *tally) any() bool {
 	return false
 }
 
-// text is what a tally reads: a file of the kernel, or what stands for it.
+// text is the input of a tally: a file of the kernel, or a substitute for it.
 type text interface {
 	read() ([]byte, error)
 	name() string
 	close()
 }
 
-// openTally opens a source of one file whose devices come and go.
+// openTally opens a source that is one file about devices that come and go.
 func openTally(
 	file text, t *tally, parse func(*tally, []byte) error,
 	form func(from, to []uint64, elapsed time.Duration, out []float64), metrics []metric, none error,
@@ -131,8 +131,8 @@ func openTally(
 	return p, nil
 }
 
-// comparableTallies reports whether the difference of two rows says by how much the counters grew. It does not where no
-// device is in both, or where one began to count anew.
+// comparableTallies reports whether the difference of two rows is the growth of the counters. It is not if the rows
+// share no device, or if a device restarted its count.
 func comparableTallies(from, to []uint64) bool {
 	return to[tallyShared] > 0 && from[tallyResets] == to[tallyResets]
 }

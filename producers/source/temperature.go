@@ -17,9 +17,9 @@ import (
 )
 
 var (
-	// errNoSensor is returned where no chip measures a processor.
+	// errNoSensor is returned if no chip measures a processor.
 	errNoSensor = errors.New("no chip is named coretemp, k10temp, zenpower or cpu_thermal")
-	// errNoCoreSensor is returned where no sensor is that of a core.
+	// errNoCoreSensor is returned if no sensor belongs to a core.
 	errNoCoreSensor = errors.New("no sensor of a core: only coretemp, of Intel's processors, has them")
 )
 
@@ -41,7 +41,7 @@ var chips = []string{"coretemp", "k10temp", "zenpower", "cpu_thermal"}
 // sensor is an open sensor of a temperature.
 type sensor struct {
 	kept
-	cpus []int // those of its core
+	cpus []int // the CPUs of its core
 }
 
 // input is a sensor as its chip shows it.
@@ -50,8 +50,8 @@ type input struct {
 	label string // such as Core 3, Package id 0, Tctl; empty: none
 }
 
-// openTemperature reads the sensor of each core. One that has nothing to tell is missing, and costs the others nothing.
-// A read interrupts the core, but coretemp asks a core once a second at most.
+// openTemperature reads the sensor of each core. A sensor without a value is missing, and does not affect the others. A
+// read interrupts the core, but coretemp asks a core once a second at most.
 func openTemperature(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	class := filepath.Join(cfg.SysPath, "class/hwmon")
 	var cores map[core][]int // found when a chip is opened
@@ -129,7 +129,7 @@ func openTemperatureMax(cfg config.Agent, _ *slog.Logger) (probe, error) {
 			for _, s := range chip {
 				celsius, gone := s.celsius(buffer)
 				sensors.gone = sensors.gone || gone
-				most = max(most, celsius) // NaN where one is
+				most = max(most, celsius) // NaN if one is
 			}
 		}
 		if math.IsInf(most, -1) {
@@ -142,7 +142,7 @@ func openTemperatureMax(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return probe{read: read, form: formFloats, close: sensors.release}, nil
 }
 
-// formFloats gives what the second reading found. Its numbers are the bits of floating-point numbers.
+// formFloats returns the values of the second reading. They are stored as the bits of floating-point numbers.
 func formFloats(_, to []uint64, _ time.Duration, out []float64) {
 	for i := range out {
 		out[i] = math.Float64frombits(to[i])
@@ -175,8 +175,8 @@ func inputsOf(chip string) (inputs []input) {
 	return inputs
 }
 
-// hottest returns the inputs that tell how hot a processor is. That of a package is the hottest of its cores. Tctl
-// steers the fan, and may stand above the true temperature of the die, Tdie.
+// hottest returns the inputs that show how hot a processor is. The sensor of a package follows its hottest core. Tctl
+// steers the fan, and may stand above Tdie, the true temperature of the die.
 func hottest(inputs []input) []input {
 	part := func(i input) bool { return !strings.HasPrefix(i.label, "Package id ") }
 	if whole := slices.DeleteFunc(slices.Clone(inputs), part); len(whole) > 0 {
@@ -208,7 +208,7 @@ func coresOf(sys string) map[core][]int {
 	return cores
 }
 
-// openCores opens the sensors of a chip that are those of cores.
+// openCores opens the core sensors of a chip.
 func openCores(inputs []input, cores map[core][]int) (sensors []sensor) {
 	socket := -1
 	for _, i := range inputs {
@@ -243,7 +243,7 @@ func closeSensors(sensors []sensor) {
 	}
 }
 
-// celsius reads the sensor. It is NaN where the sensor has nothing to tell.
+// celsius reads the sensor. The value is NaN if the sensor has none.
 func (s sensor) celsius(buffer []byte) (celsius float64, gone bool) {
 	data, err := s.read(buffer)
 	if err != nil {
@@ -252,7 +252,7 @@ func (s sensor) celsius(buffer []byte) (celsius float64, gone bool) {
 	return parseCelsius(data), false
 }
 
-// parseCelsius reads a temperature in thousandths of a degree. What no working processor has is NaN.
+// parseCelsius reads a temperature in thousandths of a degree. Temperatures that no working processor reaches are NaN.
 func parseCelsius(data []byte) float64 {
 	data, below := bytes.CutPrefix(data, []byte{'-'})
 	milli := parseCount(data, 1, 0)

@@ -17,14 +17,14 @@ const (
 	maxListed  = 4096    // directories that are listed
 )
 
-// tree finds the directories that patterns match. It keeps the directories open that it lists, and compares the lists
-// as the kernel writes them. So a look at a tree that has not changed costs one system call or two for each directory,
-// and no memory.
+// tree finds the directories that match patterns. It keeps the directories that it lists open, and compares the lists
+// in the kernel's own format. So checking an unchanged tree costs one or two system calls for each directory, and no
+// memory.
 type tree struct {
 	root     string
 	patterns [][]string
 	listings map[string]*listing // by path below the root
-	found    []string            // what matches, ascending, as paths below the root
+	found    []string            // the matches, ascending, as paths below the root
 }
 
 // listing is a directory that is listed, or that is not there.
@@ -43,7 +43,7 @@ func newTree(root string, patterns []string) *tree {
 	return t
 }
 
-// refresh looks for changes, and reports whether there may be any in what matches.
+// refresh looks for changes, and reports whether the matches may have changed.
 func (t *tree) refresh() bool {
 	changed := len(t.listings) == 0
 	for _, l := range t.listings {
@@ -78,7 +78,7 @@ func (t *tree) close() {
 	}
 }
 
-// expand finds what matches the parts of a pattern below a directory.
+// expand finds the matches of the parts of a pattern below a directory.
 func (t *tree) expand(dir string, parts []string) {
 	fixed := 0
 	for fixed < len(parts) && !strings.ContainsAny(parts[fixed], `*?[\`) {
@@ -108,7 +108,7 @@ func (t *tree) expand(dir string, parts []string) {
 	}
 }
 
-// open opens and reads the directory. What a pattern names may come later.
+// open opens and reads the directory. A directory that a pattern names may appear later.
 func (l *listing) open(dir string) {
 	l.path = append([]byte(dir), 0)
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -128,8 +128,8 @@ func (l *listing) close() {
 	l.fd, l.raw = -1, l.raw[:0]
 }
 
-// changed reads the directory again, and reports whether it has other entries, or came or went. Entries are the same
-// only with the same inodes, so a directory that was made anew under its name is another one.
+// changed reads the directory again, and reports whether its entries changed, or the directory came or went. Entries
+// are compared with their inodes, so a directory that was removed and created again under its name counts as a change.
 func (l *listing) changed() bool {
 	if l.fd < 0 { // unix.Faccessat would copy the path
 		_, _, e := unix.Syscall(unix.SYS_FACCESSAT, uintptr(atCWD), uintptr(unsafe.Pointer(&l.path[0])), unix.R_OK)
@@ -147,7 +147,7 @@ func (l *listing) changed() bool {
 
 var atCWD = unix.AT_FDCWD
 
-// list reads the entries into a buffer. It returns nil where the directory is gone, or has too many.
+// list reads the entries into a buffer. It returns nil if the directory is gone, or has too many entries.
 func (l *listing) list(buffer []byte) []byte {
 	if _, err := unix.Seek(l.fd, 0, 0); err != nil {
 		return nil
@@ -168,7 +168,7 @@ func (l *listing) list(buffer []byte) []byte {
 	return nil
 }
 
-// directories returns the names of the directories in what the kernel wrote: structs linux_dirent64.
+// directories returns the names of the directories in a buffer that the kernel filled with structs linux_dirent64.
 func directories(raw []byte) (names []string) {
 	const lengthAt, typeAt, nameAt = 16, 18, 19
 	for len(raw) > nameAt {

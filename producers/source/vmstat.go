@@ -13,10 +13,10 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// errVmstat is returned when /proc/vmstat has none of the counters.
+// errVmstat is returned if /proc/vmstat contains none of the counters.
 var errVmstat = errors.New("no pswpin, pswpout, pgfault, pgmajfault")
 
-// Counters of /proc/vmstat that are read. pagingNames has their names in this order, which is the kernel's.
+// Counters that are read from /proc/vmstat. pagingNames lists their names in this order, the kernel's.
 const (
 	pagesIn = iota
 	pagesOut
@@ -49,7 +49,7 @@ func openPaging(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	read := func(into reading, _ Vitals) (reading, error) {
 		into = only(into)
 		if head {
-			n, _ := file.file.ReadAt(file.buffer[:pagingHead], 0) // what it lacks is read below
+			n, _ := file.file.ReadAt(file.buffer[:pagingHead], 0) // missing fields are read below
 			into[0], _ = parsePaging(into[0], file.buffer[:n])
 			if head = !slices.Contains(into[0], unread); head {
 				return into, nil
@@ -77,7 +77,7 @@ func parsePaging(row []uint64, data []byte) ([]uint64, error) {
 	return row, errVmstat
 }
 
-// formPaging forms the rates on a machine with pages of this size. A kernel without swap has no counters of it.
+// formPaging forms the rates on a machine with pages of this size. A kernel without swap does not count it.
 func formPaging(page float64) func(from, to []uint64, elapsed time.Duration, out []float64) {
 	return func(from, to []uint64, elapsed time.Duration, out []float64) {
 		in := perSecond(from[pagesIn], to[pagesIn], elapsed)

@@ -27,7 +27,7 @@ type openProbe struct {
 	busy     bool
 	overdue  bool      // its last order was not obeyed in time
 	began    time.Time // of that order
-	barren   bool      // it opened, and has nothing to read
+	barren   bool      // it opened, but finds nothing to read
 	was      bool      // it was open once
 	reopened bool      // since its last error
 	from, to shot      // the last two readings
@@ -37,19 +37,19 @@ type openProbe struct {
 	hung     time.Duration
 	trouble  kafka.Trouble
 	last     error   // of the last order; nil after a reading in time
-	at, rows int     // where its values are in the host's scratch, and how many each metric has
+	at, rows int     // the position of its values in the host's scratch, and their number per metric
 	numbers  []int32 // of its rows in the last interval, unless it is of CPUs
 }
 
-// shot is a reading. Its rows are nil where it failed or was late.
+// shot is a reading. Its rows are nil if it failed or was late.
 type shot struct {
 	rows reading
 	late bool          // it was not there in time
-	off  time.Duration // its beginning, after that of the host's reading
+	off  time.Duration // from the beginning of the host's reading to its own
 	skew time.Duration // its largest distance from the boundary
 }
 
-// order is what a goroutine does next: it opens the source, or takes a reading.
+// order is a goroutine's next task: to open the source, or to take a reading.
 type order struct {
 	open    bool
 	online  []int // CPUs, for a probe that follows them
@@ -58,7 +58,7 @@ type order struct {
 	measure bool // the CPU time too
 }
 
-// answer is what became of an order.
+// answer is the result of an order.
 type answer struct {
 	order
 	rows       reading
@@ -69,7 +69,7 @@ type answer struct {
 }
 
 var (
-	// errLate is returned for a source whose call has not returned in time.
+	// errLate is returned for a source that has not returned from its call in time.
 	errLate = errors.New("has not returned")
 	// errPanic is returned for a source that panics.
 	errPanic = errors.New("a mistake in this source, please report it")
@@ -80,15 +80,15 @@ func (p *openProbe) needsOpening() bool {
 	return p.read == nil || p.failures >= manyFailures && !p.reopened
 }
 
-// work obeys orders until there are no more, then closes the probe. It sends the probe to done after each order, and
-// nil at the end. done has room for all of that.
+// work obeys orders until the channel closes, then closes the probe. It sends the probe to done after each order, and
+// nil at the end. done must have room for all of these, so work never blocks on it.
 func (p *openProbe) work(cfg config.Agent, log *slog.Logger, done chan<- *openProbe) {
 	for o := range p.orders {
 		p.answer = answer{order: o}
 		if o.open {
 			p.shut()
 			p.answer.err = p.reopen(cfg, log)
-			log = slog.New(quiet{log.Handler()}) // the first try has told what the host lacks
+			log = slog.New(quiet{log.Handler()}) // the first attempt already logged what the host lacks
 		} else {
 			p.take()
 		}
@@ -98,7 +98,7 @@ func (p *openProbe) work(cfg config.Agent, log *slog.Logger, done chan<- *openPr
 	done <- nil
 }
 
-// has reports whether a CPU is in one of the last two readings of a source of CPUs.
+// has reports whether a CPU appears in one of the last two readings of a core-scoped source.
 func (p *openProbe) has(cpu int) bool {
 	return p.source.scope == schemas.ScopeCore && p.from.rows != nil && p.to.rows != nil &&
 		len(p.from.rows.row(cpu))+len(p.to.rows.row(cpu)) > 0
@@ -161,7 +161,7 @@ func caught(err *error) {
 // threadTime is the CPU time of this thread.
 func threadTime() time.Duration {
 	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // Linux has this clock
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // Linux always supports this clock
 	return time.Duration(t.Nano())
 }
 
