@@ -39,8 +39,8 @@ import (
 var errNodes = errors.New("nodes must be named once each, by [A-Za-z0-9._:-]{1,64}")
 
 // Run is the agent of this host, under the name cfg.Agent.Node. It blocks until ctx ends, then spends at most two
-// seconds on sending what it holds, and returns nil. It returns an error only for a configuration from which no Kafka
-// client can be made. Every other trouble is logged, and the agent waits for its end.
+// seconds on sending its waiting records, and returns nil. It returns an error only if no Kafka client can be made from
+// the configuration. It logs every other trouble, and continues until the trouble is over.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	// Quotas of Kafka go by client ids: one agent that sends too much must not slow down the others.
 	cfg.Kafka.ClientID = cmp.Or(cfg.Kafka.ClientID, "weir-agent-"+cfg.Agent.Node)
@@ -68,13 +68,13 @@ func Simulate(ctx context.Context, cfg config.Config, nodes []string, log *slog.
 	return simulate(ctx, cfg, nodes, Load{}, nil, log)
 }
 
-// SimulateLoad runs simulated nodes that are and publish as the load says. It ends as Run does.
+// SimulateLoad runs simulated nodes as load describes them. It ends as Run does.
 func SimulateLoad(ctx context.Context, cfg config.Config, nodes []string, load Load, log *slog.Logger) error {
 	return simulate(ctx, cfg, nodes, load, nil, log)
 }
 
-// SimulateClock is Simulate on hosts whose common clock is read by the function given. These nodes also publish what a
-// real agent measures of its clock.
+// SimulateClock is Simulate on hosts with a common clock, which the given function reads. These nodes also publish a
+// real agent's measurements of its clock.
 func SimulateClock(
 	ctx context.Context, cfg config.Config, nodes []string, clock func() time.Time, log *slog.Logger,
 ) error {
@@ -96,7 +96,7 @@ func simulate(
 	return f.serve(ctx)
 }
 
-// member is a node to run: its name, and where its values come from.
+// member is a node to run: its name, and the source of its values.
 type member struct {
 	name string
 	from sampler
@@ -118,7 +118,7 @@ type fleet struct {
 
 	surveys bool // this process is a node's agent, and may measure latencies
 
-	triggers chan trigger // the last one that nobody has taken; nil where the clock calls
+	triggers chan trigger // the newest trigger, until the sampling loop takes it; nil if the clock calls
 
 	// Only the loop that samples uses these.
 	formed   int64 // interval_start of the newest interval formed; a clock set back resets it
@@ -133,8 +133,8 @@ type fleet struct {
 // now is the time by the host's clock.
 func (f *fleet) now() time.Time { return f.clock.read() }
 
-// newFleet makes the nodes of a process. A real agent has one, a simulation has thousands, which share the memory for
-// records that wait.
+// newFleet makes the nodes of a process. A real agent runs one. A simulation runs thousands, which share the memory for
+// waiting records.
 func newFleet(cfg config.Config, members []member, log *slog.Logger) (*fleet, error) {
 	f := &fleet{
 		cfg: cfg, log: log, byName: map[string]*node{}, pause: kafka.Pause,
@@ -169,16 +169,17 @@ func (f *fleet) setClock(read func() time.Time) { f.clock = hostClock{read: read
 // are many: 10,000 of them that ask every 30 s take a seventh of a core from the brokers (TestMetadataLoad).
 const leaderAge = 30 * time.Second
 
-// clientOpts returns the options of the fleet's clients. Each has a period of its own. Otherwise agents that started
-// together would ask together for ever.
+// clientOpts returns the options of the fleet's clients. Each client draws its own period for refreshing metadata.
+// Otherwise agents that started together would ask the brokers together for ever.
 func (f *fleet) clientOpts(ctx context.Context) ([]kgo.Opt, error) {
 	opts, err := kafka.ClientOpts(ctx, f.cfg)
 	opts = append(opts, kgo.MetadataMaxAge(leaderAge*2/3+mathrand.N(leaderAge*2/3)))
 	return append(opts, f.opts...), err
 }
 
-// serve runs three loops until ctx ends: one follows the routes, one samples and forms, one sends. Simulated nodes may
-// have several that send. These end last. Where they are configured, one hears triggers and one obeys topology orders.
+// serve runs three loops until ctx ends: one follows the routes, one samples and forms records, one sends. Simulated
+// nodes may run several senders. The senders end last. If configured, a further loop hears triggers, and another obeys
+// topology orders.
 func (f *fleet) serve(ctx context.Context) error {
 	r, err := newFollower(f)
 	if err != nil {
@@ -204,8 +205,8 @@ func (f *fleet) serve(ctx context.Context) error {
 		loops.Go(func() { f.survey(ctx) })
 	}
 
-	// The route on disk is from before this start, and may send records where jobs no longer are. The newest routes
-	// arrive at once where the brokers answer. Where they do not, the route on disk is the best one known.
+	// The route on disk is older than this start, and may direct records to partitions that their jobs have left. If
+	// the brokers answer, the newest routes arrive at once. If they do not, the route on disk is the best one known.
 	select {
 	case <-r.caughtUp:
 	case <-time.After(min(f.cfg.Interval, f.cfg.BackoffCap)):
@@ -216,7 +217,7 @@ func (f *fleet) serve(ctx context.Context) error {
 	return nil
 }
 
-// bootID names this boot of the host. It is empty where the kernel does not tell.
+// bootID names this boot of the host. It is empty if the kernel does not report one.
 func bootID(procPath string, log *slog.Logger) string {
 	b, err := os.ReadFile(filepath.Join(procPath, "sys/kernel/random/boot_id"))
 	id := strings.TrimSpace(string(b))
@@ -227,7 +228,7 @@ func bootID(procPath string, log *slog.Logger) string {
 	return id
 }
 
-// newRunID names this start of the process, which tells its sequence numbers from those of the last start.
+// newRunID names this start of the process, and so distinguishes its sequence numbers from those of the last start.
 func newRunID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // does not fail: crypto/rand ends the process instead

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm wakes the loop that samples. A timer of Go's runtime has whole milliseconds: it wakes the process twice, and up
-// to a millisecond late. This one is the kernel's own.
+// alarm wakes the loop that samples. A timer of Go's runtime counts whole milliseconds: it wakes the process twice, and
+// up to a millisecond late. This timer is the kernel's own.
 type alarm struct {
 	file *os.File
 	fd   int
@@ -30,7 +30,7 @@ func newAlarm(ctx context.Context) (*alarm, error) {
 
 func (a *alarm) close() { _ = a.file.Close() } // nothing was written
 
-// pause waits for a time. It reports false where the context ended.
+// pause waits for a time. It returns false if the context ended.
 func (a *alarm) pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

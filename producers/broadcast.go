@@ -11,8 +11,8 @@ import (
 	"github.com/weirhpc/weir/kafka"
 )
 
-// hear passes the records of a topic's only partition on as they come, until ctx ends. Those that come together, as
-// after an outage, are passed on together. from is where it begins.
+// hear passes the records of a topic's only partition on as they come, until ctx ends. It passes records that arrive
+// together, as after an outage, on together. from is the offset of the first.
 func (f *fleet) hear(
 	ctx context.Context, topic string, from kgo.Offset, fetchWait time.Duration,
 	take func(calls []*kgo.Record, arrived time.Time),
@@ -23,7 +23,8 @@ func (f *fleet) hear(
 		opts = append(opts, kgo.WithHooks(&l),
 			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: from}}),
 			kgo.ConsumeResetOffset(from),
-			// The broker answers a fetch as soon as there is a call. Without one there is nothing to say.
+			// The broker answers a fetch as soon as there is a call. Without a call, empty answers would only cost
+			// traffic.
 			kgo.FetchMaxWait(fetchWait))
 	}
 	var client *kgo.Client

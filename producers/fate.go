@@ -15,13 +15,13 @@ import (
 const maxTries = 5
 
 var (
-	// errEncoding is returned when a record cannot be written as its schema says.
+	// errEncoding is returned if a record does not fit its schema.
 	errEncoding = errors.New("record cannot be encoded")
 	// errNoPartition is returned when a route names a partition that the topic does not have.
 	errNoPartition = errors.New("no such partition")
 )
 
-// fate is what becomes of a record that was handed over.
+// fate is the outcome of a record that was handed to the client.
 type fate int
 
 const (
@@ -31,11 +31,11 @@ const (
 	refused               // never: it is lost, and a Gap reports it
 )
 
-// fateOf decides by the client's error. The client itself repeats without end what can be repeated, so its error is
-// final for most records.
+// fateOf decides by the client's error. The client itself retries retriable requests without end, so its error is final
+// for most records.
 //
-// A record is kept in three cases. We may not write, which an administrator can change. The client's own identity is
-// worn out, and the client renews it. The client is full or closing.
+// A record is kept in three cases. The agent has no permission to write, which an administrator can change. The
+// client's producer id is no longer valid, and the client renews it. The client is full or closing.
 func fateOf(err error, tries int) fate {
 	var broker *kerr.Error
 	switch {
@@ -74,7 +74,8 @@ func reasonOf(err error) string {
 	return fmt.Sprintf("%.100s", err.Error())
 }
 
-// settle decides by the broker's answer what becomes of a record. kgo calls it from a goroutine of its own.
+// settle decides by the broker's answer whether a record is done, returns to the ring or is lost. kgo calls it from a
+// goroutine of its own.
 func (p *publisher) settle(c parcel, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -30,7 +30,7 @@ type follower struct {
 	link       link
 	caughtUp   chan struct{}     // closed when the reader reaches the end for the first time
 	behind     bool              // caughtUp is not closed yet
-	gathered   map[*node]*routes // what was read on the way to the end; nil after it
+	gathered   map[*node]*routes // the routes read on the way to the end; nil after it
 	skipped    kafka.Trouble     // of values that are no routes
 	unsaved    kafka.Trouble
 }
@@ -138,8 +138,8 @@ func (r *follower) ends(ctx context.Context, client *kgo.Client) (map[int32]int6
 	return ends, nil
 }
 
-// reach puts the routes that were read in force, all at once, when every partition is read to its end. A route that was
-// replaced days ago must not form a record on the way. A node without a route in the topic has none.
+// reach puts all routes that were read in force at once, when every partition is read to its end: until then, a route
+// that was replaced days ago might form a record. A node without a route in the topic ends up without one.
 func (r *follower) reach(ends map[int32]int64) {
 	if r.gathered == nil || len(ends) > 0 {
 		return
@@ -177,7 +177,7 @@ func (r *follower) apply(record *kgo.Record) {
 		}
 		known = r.gathered[n]
 	}
-	if record.Value == nil { // the node has left the machine
+	if record.Value == nil { // a tombstone: the node has left the machine
 		known.known = nil
 		return
 	}

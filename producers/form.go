@@ -9,16 +9,15 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// form makes the records of one interval, one for each entry of the route. Where the route asks for it, _rest has the
-// CPUs and GPUs that no entry names. head holds the fields that all records have in common; its Seq is that of the
-// record before.
+// form makes the records of one interval, one for each entry of the route. If the route asks for it, _rest receives the
+// CPUs and GPUs that no entry names. head holds the fields that all records share; its Seq is the previous record's.
 //
-// The values of a node and of its sockets travel at most once. They go with the job where the route's only entry holds
-// the whole node, otherwise with _rest if there is one.
+// The values of a node and of its sockets travel at most once. They go with the job if the route's only entry holds the
+// whole node, otherwise with _rest if there is one.
 //
-// A CPU that an entry names and the sample lacks has no value: NaN, as one that could not be read. So count and invalid
-// of the job's row add up to its CPUs. The same holds for a GPU, if the sample has any. The items hold the sample and
-// the route, so the caller must not change these afterwards.
+// A CPU that an entry names but the sample lacks gets NaN, like a CPU that could not be read. So count and invalid of
+// the job's row add up to its CPUs. The same holds for a GPU, if the sample contains any. The items refer to the sample
+// and the route, so the caller must not change these afterwards.
 func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []item, unknown lacking) {
 	head.IntervalStart, head.SampledAt, head.Epoch = s.start, s.sampledAt, route.Epoch
 	alone := len(route.Entries) == 1 && len(route.Entries[0].Cpus) == 0
@@ -54,10 +53,10 @@ func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []ite
 	return items, unknown
 }
 
-// lacking is what entries of a route name and the sample does not have.
+// lacking lists the CPUs and GPUs that entries of a route name but the sample lacks.
 type lacking struct{ cpus, gpus []int32 }
 
-// gpus returns the numbers of the GPUs that the sample has values of, ascending.
+// gpus returns the numbers of the GPUs with values in the sample, ascending.
 func (s *sample) gpus() []int32 {
 	var gpus []int32
 	for i := range s.columns {
@@ -71,7 +70,7 @@ func (s *sample) gpus() []int32 {
 	return gpus
 }
 
-// ascending returns numbers in order, each of them once. Those of a Route are so already.
+// ascending returns the distinct numbers in order. The numbers of a Route are so already, and are returned as they are.
 func ascending(numbers []int32) []int32 {
 	for i := 1; i < len(numbers); i++ {
 		if numbers[i-1] >= numbers[i] {
@@ -83,7 +82,7 @@ func ascending(numbers []int32) []int32 {
 	return numbers
 }
 
-// take marks the numbers that are taken of those there are. It returns those that are not there.
+// take marks the given numbers as taken. It returns the numbers that are not there.
 func take(numbers, there []int32, taken []bool) (missing []int32) {
 	for _, n := range numbers {
 		if i, ok := slices.BinarySearch(there, n); ok {
@@ -107,7 +106,7 @@ func left(there []int32, taken []bool) []int32 {
 }
 
 const (
-	// itemBytes is the memory of an item and its portion, their slots in slices and what the allocator adds.
+	// itemBytes is the memory of an item and its portion, with their slots in slices and the allocator's overhead.
 	// TestRingCountsItsMemory pins it.
 	itemBytes = 320
 	// columnBytes is the memory of a column beside its values.
@@ -135,13 +134,13 @@ func columnsBytes(columns []source.Column) (n int) {
 	return n
 }
 
-// portion is what one record carries of a sample.
+// portion is the part of a sample that one record carries.
 type portion struct {
 	*sample
 	head       schemas.NodeHeader // of the record, without cpus and sent_at
 	cpus, gpus []int32            // numbers, ascending; the sample may lack some
-	node       bool               // whether it has the values of the node and of its sockets
-	local      bool               // whether the record has the distribution of the values, not the values
+	node       bool               // it includes the values of the node and of its sockets
+	local      bool               // the record carries the distribution of the values in their place
 	job        []source.Column    // of the job's cgroup
 	reported   []source.Column    // by the job itself
 }
@@ -161,8 +160,8 @@ func (h *portion) record(sentAt int64) schemas.Record {
 	return h.collected(head)
 }
 
-// each calls f for every metric of the portion. values may be those of the sample, so f must not change them. A metric
-// of cores or GPUs has no values, and is left out, where the portion has none of these.
+// each calls f for every metric of the portion. values may belong to the sample, so f must not change them. A metric of
+// cores or GPUs is left out if the portion contains none of these.
 func (h *portion) each(f func(c *source.Column, values []float64)) {
 	at := positions(h.cpus, h.sample.cpus)
 	for i := range h.columns {
@@ -190,7 +189,8 @@ func (h *portion) each(f func(c *source.Column, values []float64)) {
 	}
 }
 
-// positions returns where the numbers wanted are among those there; -1: nowhere. It is nil if they are the same.
+// positions returns the positions of the wanted numbers among those there, -1 for a missing number. It is nil if the
+// lists are equal.
 func positions(wanted, there []int32) []int {
 	if slices.Equal(wanted, there) {
 		return nil
@@ -241,8 +241,8 @@ func (h *portion) reduced(head schemas.NodeHeader) *schemas.NodeSummary {
 	return b
 }
 
-// summarize writes the distribution of a job on this one node. It is exact, so it has no bounds and no deviation among
-// nodes. Without valid values everything but the counts is nil.
+// summarize writes the distribution of a job on this one node. It is exact, so it needs no bounds, and a single node
+// has no deviation among nodes. Without valid values everything but the counts is nil.
 func summarize(
 	d quantile.Distribution, certified quantile.Summary, c *source.Column, node string,
 ) schemas.NodeSummaryMetric {

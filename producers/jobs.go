@@ -9,9 +9,9 @@ import (
 
 // jobColumns returns the columns of each entry's cgroup, or none, in the order of the entries.
 //
-// The name of the cgroup decides. Slurm may name cgroups by ids that no route knows. Where exactly one cgroup without
-// an entry and exactly one entry without a cgroup have the same CPUs, they belong together too. have is the CPUs of the
-// sample, which an entry without CPUs has all.
+// The name of the cgroup decides. But Slurm may name cgroups by ids that no route contains. So if exactly one cgroup
+// without an entry and exactly one entry without a cgroup hold the same CPUs, they belong together too. have lists the
+// sampled CPUs. An entry without CPUs holds all of them.
 func jobColumns(entries []schemas.RouteEntry, jobs []source.JobColumns, have []int32) [][]source.Column {
 	columns := make([][]source.Column, len(entries))
 	if len(jobs) == 0 {
@@ -48,9 +48,9 @@ func jobColumns(entries []schemas.RouteEntry, jobs []source.JobColumns, have []i
 	return columns
 }
 
-// cgroupOfEntry returns the position of an entry's cgroup, -1 if there is none. It has the name that the entry gives,
-// otherwise the one that Slurm or PBS make of the job's id. Slurm 25.11 has SLUIDs, and names no cgroup by them. Later
-// ones can be told not to.
+// cgroupOfEntry returns the position of an entry's cgroup, -1 if there is none. A cgroup with the name in the entry is
+// preferred to the names that Slurm or PBS derive from the job's id. Slurm 25.11 introduced SLUIDs but does not name
+// cgroups by them. Later versions do, unless configured otherwise.
 func cgroupOfEntry(jobs []source.JobColumns, e *schemas.RouteEntry) int {
 	at := -1
 	for i := range jobs {
@@ -72,7 +72,7 @@ func cpusOf(e *schemas.RouteEntry, have []int32) []int32 {
 	return ascending(e.Cpus)
 }
 
-// reportedBy returns what a job reported, or nothing.
+// reportedBy returns the metrics that a job reported, or nothing.
 func reportedBy(job schemas.JobKey, reports []source.Report) []source.Column {
 	for i := range reports {
 		if reports[i].Job == job {

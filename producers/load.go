@@ -15,34 +15,34 @@ import (
 )
 
 const (
-	// LoadCores is how many cores a thin node of SuperMUC phase 1 has: those of a node of the load, if not given.
+	// LoadCores is the number of cores of a thin node of SuperMUC phase 1, and the default for a node of the load.
 	LoadCores = 16
 	// LoadMetrics is how many metrics a node of the load measures, if not given.
 	LoadMetrics = 37
-	// MaxCores bounds a record, with MaxMetrics, to half of what a broker takes by default.
+	// MaxCores bounds a record, with MaxMetrics, to half of a broker's default limit.
 	MaxCores = 256
-	// MaxMetrics is how many metrics the load has.
+	// MaxMetrics is the number of metrics of the load.
 	MaxMetrics = 200
-	// TestMetrics is how many metrics the test mix has.
+	// TestMetrics is the number of metrics of the test mix.
 	TestMetrics = 10
 
 	loadPrefix = "load_"
 )
 
-// Load says what simulated nodes are like, and how they publish. The zero value is the test mix, by one client.
+// Load describes simulated nodes, and how they publish. The zero value is the test mix, by one client.
 type Load struct {
 	SuperMUC bool // values with the shapes of recorded counters, in place of the test mix
-	Cores    int  // logical CPUs of a node; 0: SimulatedCPUs, or LoadCores for SuperMUC. The test mix has no others
+	Cores    int  // logical CPUs of a node; 0: SimulatedCPUs, or LoadCores for SuperMUC. The test mix allows no others
 	Metrics  int  // that a node measures; 0: TestMetrics, or LoadMetrics for SuperMUC
 
 	// Clients is among how many Kafka clients the nodes are divided, each with connections of its own; 0: one.
 	Clients int
-	// RequestPerNode has the nodes of a client publish one after the other. As with real nodes, a node's records leave
-	// in requests of their own. The next node's turn is when these are acknowledged.
+	// RequestPerNode makes the nodes of a client publish one after the other. As with real nodes, a node's records
+	// leave in requests of their own. The next node's turn begins when these are acknowledged.
 	RequestPerNode bool
 }
 
-// withDefaults fills what is 0.
+// withDefaults replaces zeros by the defaults.
 func (l Load) withDefaults() Load {
 	cores, metrics := SimulatedCPUs, TestMetrics
 	if l.SuperMUC {
@@ -68,7 +68,7 @@ func (l Load) members(list *config.MetricList, nodes []string, tellsClock bool) 
 	return members
 }
 
-// announce logs what is simulated.
+// announce logs a description of the simulation.
 func (l Load) announce(nodes int, log *slog.Logger) {
 	l = l.withDefaults()
 	way := "one client of all nodes, in batches"
@@ -88,18 +88,18 @@ const (
 	kindBimodal  = "bimodal"  // two modes
 	kindTail     = "tail"     // few values are many times the median
 	kindTies     = "ties"     // small whole numbers
-	kindNormal   = "normal"   // nearly normal, around a level that each node has for itself
+	kindNormal   = "normal"   // nearly normal, around a level that each node draws for itself
 	kindConstant = "constant" // all cores of a node have one value at all times
 )
 
 var kinds = []string{kindIdle, kindBimodal, kindTail, kindTies, kindNormal, kindConstant}
 
-// recordedTable has the quantiles of real counters, those of k/steps a line. The counters were read once a second on a
-// machine of two cores, for 784 seconds in which two applications and a disturber ran. TestRecordedTable makes it of
-// selection/study/testdata/real_1s.csv.gz.
+// recordedTable contains the quantiles of real counters; a line gives one quantile, k/steps. The counters were read
+// once a second on a machine of two cores, for 784 seconds in which two applications and a disturber ran.
+// TestRecordedTable makes it from selection/study/testdata/real_1s.csv.gz.
 //
-// What is recorded is how the values of a counter are distributed over time. That all cores draw from it, each for
-// itself, is modelled: real cores resemble each other, and what they did a second ago.
+// The recording shows how the values of a counter are distributed over time. In the model all cores draw from it
+// independently. Real cores resemble each other, and their own values of a second ago.
 //
 //go:embed recorded.csv
 var recordedTable string

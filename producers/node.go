@@ -13,19 +13,19 @@ import (
 type sampler interface {
 	// Read takes a reading of everything, now.
 	Read(v source.Vitals)
-	// Interval returns what was measured between the last two readings, which are elapsed apart. The caller keeps it.
+	// Interval returns the values between the last two readings, which are elapsed apart. The caller owns them.
 	Interval(elapsed time.Duration) (cpus []int32, columns []source.Column)
-	// Jobs returns what the cgroups of jobs tell of the same time. It follows Interval. The caller keeps it.
+	// Jobs returns the values from the cgroups of jobs for the same time. It follows Interval. The caller owns them.
 	Jobs(elapsed time.Duration) []source.JobColumns
 }
 
-// reporter is a sampler whose jobs may report metrics of their own. Simulated jobs do not.
+// reporter is a sampler with jobs that may report metrics of their own. Simulated jobs do not.
 type reporter interface {
-	// Reports returns what jobs reported between the last two readings. The caller keeps it.
+	// Reports returns the jobs' own metrics between the last two readings. The caller owns them.
 	Reports() []source.Report
 }
 
-// sample is what one node measured in one interval.
+// sample contains the values of one node in one interval.
 type sample struct {
 	start     int64   // interval_start
 	sampledAt int64   // microseconds, of the reading that ends the interval
@@ -35,13 +35,14 @@ type sample struct {
 	reports   []source.Report
 }
 
-// node is the state of one node's agent: the routes that it knows, what it has formed, and what waits to be sent.
+// node is the state of one node's agent: the routes that it knows, the newest record, and the records that wait to be
+// sent.
 type node struct {
 	name string
 	slot time.Duration // after a boundary: when records are formed
 	from sampler
 
-	head        schemas.NodeHeader // of the next record; Seq counts those formed
+	head        schemas.NodeHeader // of the next record; Seq counts the formed records
 	last        int64              // interval_start of the newest interval formed; a clock set back resets it
 	unknown     map[int32]bool     // CPUs that routes named and the node does not have, each logged once
 	unknownGPUs map[int32]bool     // the same of GPUs
@@ -65,7 +66,7 @@ func newNode(m member, head schemas.NodeHeader, cfg config.Config, limit int64) 
 // maxUnknown bounds the CPUs, and the GPUs, that a node remembers as logged.
 const maxUnknown = 1024
 
-// vitals returns what the agent measures of itself for one node.
+// vitals returns the agent's measurements of itself for one node.
 func (f *fleet) vitals(n *node, now moment) source.Vitals {
 	f.mu.Lock()
 	defer f.mu.Unlock()

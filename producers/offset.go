@@ -14,12 +14,12 @@ import (
 const (
 	// askEvery is how many intervals pass between two questions for the broker's time.
 	askEvery = 4
-	// askWithin bounds that time where intervals are long: two clocks drift apart meanwhile.
+	// askWithin bounds that time if intervals are long, because two clocks drift apart meanwhile.
 	askWithin = 2 * time.Minute
 	// drift is how fast two clocks may part, in seconds a second. Linux lets NTP slew a clock by 500 ppm at most, and a
 	// quartz alone is within 100 ppm.
 	drift = 500e-6
-	// maxExchanges bounds the memory: as many as the window has.
+	// maxExchanges bounds the memory: it is the number of exchanges in the window.
 	maxExchanges = config.Outage / askEvery
 )
 
@@ -34,9 +34,9 @@ type exchange struct {
 // not ok without an exchange within the window.
 //
 // A record is not appended before it is sent, nor after the broker has answered. So each exchange bounds the difference
-// from both sides, and the difference is in all of these bounds. The quickest exchanges count, as the lower envelope of
-// append - sent. Drift widens a bound with its age. If two bounds exclude each other, the broker's clock was set, or
-// another broker answered. The newer ones are right then.
+// from both sides, and the difference is in all of these bounds. The quickest exchanges give the tightest bounds, as
+// the lower envelope of append - sent. Drift widens a bound with its age. If two bounds exclude each other, the
+// broker's clock was set, or another broker answered. The newer bounds are right then.
 func between(known []exchange, now, window time.Duration) (lo, hi int64, ok bool) {
 	lo, hi = math.MinInt64, math.MaxInt64
 	for i := len(known) - 1; i >= 0; i-- {
@@ -55,11 +55,11 @@ func between(known []exchange, now, window time.Duration) (lo, hi int64, ok bool
 	return lo, hi, ok
 }
 
-// hostClock is the clock of a node, and what is known of its distance from the broker's. The fleet's mutex guards it,
-// but for read and began.
+// hostClock is the clock of a node, and its known distance from the broker's. The fleet's mutex guards all of it except
+// read and began.
 type hostClock struct {
 	read   func() time.Time // wall and monotonic time
-	began  time.Time        // where the monotonic time counts from
+	began  time.Time        // the origin of the monotonic time
 	known  []exchange       // oldest first
 	asked  time.Time        // when the last question left; zero: never
 	asking bool
@@ -73,8 +73,9 @@ func (c *hostClock) offset(t time.Time, window time.Duration) (offset, bound tim
 	return ahead(c.known, t.UnixMicro(), c.steady(t), window)
 }
 
-// ahead is offset where the wall clock shows wall, in microseconds, and the monotonic clock shows now. The bounds are
-// kept for the monotonic clock, so a step of the wall clock shows at once and spoils nothing.
+// ahead returns the offset at an instant at which the wall clock shows wall, in microseconds, and the monotonic clock
+// shows now. The bounds refer to the monotonic clock, so a step of the wall clock shows at once and does not invalidate
+// them.
 func ahead(known []exchange, wall int64, now, window time.Duration) (offset, bound time.Duration, ok bool) {
 	lo, hi, ok := between(known, now, window)
 	if !ok {
@@ -109,8 +110,8 @@ func (c *hostClock) add(e exchange) {
 func (f *fleet) clockWindow() time.Duration { return config.Outage * f.cfg.Interval }
 
 // lookAtClock asks the broker, now and then, when it appended a record that it has just acknowledged. The client does
-// not tell what the broker's answer to a record says of it. So the broker is asked for the latest time of append in the
-// partition: that of our record, or of one behind it.
+// not pass on that time from the broker's answer. So the publisher asks for the latest time of append in the partition,
+// which belongs to this record or to a later one.
 func (p *publisher) lookAtClock(r *kgo.Record, sent time.Time) {
 	p.mu.Lock()
 	due := p.clock.due(p.now(), p.cfg.Interval)
@@ -132,7 +133,7 @@ func (p *publisher) lookAtClock(r *kgo.Record, sent time.Time) {
 }
 
 // latestAppend returns the latest time of append in a partition, if a record at offset or behind it has this time. An
-// earlier record with a later time is from before the broker's clock was set back, and no witness.
+// earlier record with a later time was appended before the broker's clock was set back, and proves nothing.
 func (p *publisher) latestAppend(partition int32, offset int64) (ms int64, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.patience()) // the client's end ends it, too
 	defer cancel()

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// inHand is how many intervals of one node the Kafka client holds at most. The client cannot give back what it has
-	// begun to send, so the rest stays in the ring, where it may be dropped.
+	// inHand is the largest number of intervals of one node in the Kafka client. The client cannot give back records
+	// that it has begun to send, so the others wait in the ring, which may drop them.
 	inHand = 4
 	// nodeHand is how many bytes of one node the Kafka client holds before it gets no more. 257 records that the node
 	// reduced take 1.8 MB. They leave together, so that their number does not multiply the latency.
 	nodeHand = 4 << 20
 	// fleetHand is the limit for all simulated nodes of a process together.
 	fleetHand = 32 << 20
-	// clientHand is the least limit of a client, where the nodes of a process have many.
+	// clientHand is the least limit of a client for many nodes.
 	clientHand = 256 << 10
 	// recordBytes is the memory of a record in hand beside its value.
 	recordBytes = 512
@@ -35,16 +35,16 @@ const (
 // errNoAnswer is logged when the brokers have not answered for the records that were sent.
 var errNoAnswer = errors.New("no answer")
 
-// publisher hands the records of some nodes' rings to Kafka, whole intervals where they fit. A fleet has one, but for
-// simulated nodes that are divided among several Kafka clients.
+// publisher hands the records of some nodes' rings to Kafka, in whole intervals if they fit. A fleet has one, unless
+// its simulated nodes are divided among several Kafka clients.
 type publisher struct {
 	*fleet
-	nodes      []*node // those of the fleet whose records it sends
+	nodes      []*node // the nodes of the fleet that this publisher serves
 	topic      string
 	client     *kgo.Client
-	stop       context.CancelFunc // ends what the client waits for
+	stop       context.CancelFunc // cancels the client's waiting
 	waits      sync.WaitGroup     // of looks at the broker's clock, and for acknowledgements
-	wake       chan struct{}      // a ring has something
+	wake       chan struct{}      // a ring holds a record
 	link       link
 	partitions atomic.Int32 // of the topic, once the client knows
 
@@ -54,22 +54,22 @@ type publisher struct {
 	bytes     int                // of the records in flight
 	limit     int                // of bytes: nothing more is handed over from here on
 	ready     []*node            // that may have a record to give, in the order of their turns
-	flushing  bool               // one node's records are on their way, and those of the others wait
+	flushing  bool               // one node's records are on their way, and all others wait
 	progress  time.Time          // when a broker last answered, or the first record in flight left
 	failures  int                // in a row
 	resume    time.Time          // nothing is handed over before this time
 	refusals  kafka.Trouble
-	madeAgain bool // the topic has another id than the client's, which never adopts one
+	madeAgain bool // the topic's id differs from the client's, which never adopts a new one
 }
 
-// flight is what the Kafka client holds of one node.
+// flight describes the records of one node that the Kafka client holds.
 type flight struct {
 	intervals map[int64]int // records in flight by interval; only intervals that have some
 	gapDue    bool          // a broker has answered since a record was lost, so a Gap may leave
 }
 
-// newPublishers divides the nodes among publishers. Neighbours in the order of slots have different ones, so that each
-// publisher has work during the whole window.
+// newPublishers divides the nodes among publishers. It gives neighbours in the order of slots to different publishers,
+// so that each of them is busy during the whole window.
 func newPublishers(f *fleet) ([]*publisher, error) {
 	clients := min(max(f.clients, 1), len(f.nodes))
 	nodes := make([][]*node, clients)
@@ -90,8 +90,8 @@ func newPublishers(f *fleet) ([]*publisher, error) {
 	return all, nil
 }
 
-// newPublisher bounds the bytes in hand. What the brokers do not take must wait in the ring, which drops the oldest
-// first. The client would keep all of it.
+// newPublisher bounds the bytes in hand. Records that the brokers do not take must wait in the ring, which drops the
+// oldest first. The client would keep all of them.
 func newPublisher(f *fleet, nodes []*node, limit int) (*publisher, error) {
 	sending, stop := context.WithCancel(context.Background()) // records in hand outlive the sampling
 	opts, err := f.clientOpts(sending)
@@ -107,7 +107,7 @@ func newPublisher(f *fleet, nodes []*node, limit int) (*publisher, error) {
 	p.limit = min(nodeHand*len(nodes), limit)
 	p.client, err = kgo.NewClient(append(opts, together(f),
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(p.partitioner)),
-		// A promise is called before the client forgets its record, so there is room for twice what is in hand.
+		// A promise is called before the client forgets its record, so the client needs room for twice the limit.
 		kgo.MaxBufferedBytes(2*p.limit),
 		kgo.MaxBufferedRecords(2*p.limit/recordBytes),
 		kgo.WithHooks(&p.link),
@@ -126,10 +126,10 @@ func newPublisher(f *fleet, nodes []*node, limit int) (*publisher, error) {
 	return p, nil
 }
 
-// together has a node's records, and its neighbours' in a simulation, leave in one request. Without a linger the first
-// would leave alone, and the last of many jobs wait for an acknowledgement. One goroutine at a time needs none: the
-// client begins to send when the publisher has handed over all. That takes a seventh off the cycle of a node's agent,
-// since a timer wakes the process (docs/overhead.md).
+// together makes a node's records, and its neighbours' in a simulation, leave in one request. Without a linger the
+// first record would leave alone, and the last of many jobs would wait for its acknowledgement. With a single processor
+// no linger is needed: the client begins to send only when the publisher has handed over all records. That takes a
+// seventh off the cycle of a node's agent, since a timer wakes the process (docs/overhead.md).
 func together(f *fleet) kgo.Opt {
 	switch {
 	case f.requestPerNode: // a linger a node would add up
@@ -141,8 +141,8 @@ func together(f *fleet) kgo.Opt {
 }
 
 // enqueue gives a node a turn with its publisher, if it has none. The caller holds the fleet's mutex, and nudges the
-// publisher. A node is asked only then: asking each of thousands for every record would take more time than the
-// records.
+// publisher. Only queued nodes are asked for records: asking each of thousands for every record would take more time
+// than the records themselves.
 func (n *node) enqueue() {
 	if n.publisher != nil && !n.queued {
 		n.queued = true
@@ -158,8 +158,8 @@ func (p *publisher) nudge() {
 	}
 }
 
-// partitioner is kgo.ManualPartitioner, since the partition was fixed when the record was formed. It also notes how
-// many partitions there are: the client's error does not tell that a partition is missing.
+// partitioner is kgo.ManualPartitioner, since the partition was fixed when the record was formed. It also notes the
+// number of partitions, because the client's error does not reveal that a partition is missing.
 func (p *publisher) partitioner(string) func(*kgo.Record, int) int {
 	return func(r *kgo.Record, partitions int) int {
 		p.partitions.Store(int32(partitions))
@@ -206,7 +206,7 @@ func (p *publisher) forget() {
 // end closes the client, and logs the records that were not sent.
 func (p *publisher) end() {
 	p.stop()
-	p.client.Close() // returns what is in flight to the rings
+	p.client.Close() // returns the records in flight to the rings
 	p.waits.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -260,12 +260,12 @@ type parcel struct {
 	bytes int    // in the client's hand
 }
 
-// handOver gives the client what it may hold. All records are encoded before the client gets the first. Otherwise a
-// slow node's interval would leave in many requests, each waiting for the one before.
+// handOver gives the client as many records as it may hold. It encodes all of them before the client receives the
+// first. Otherwise a slow node's interval would leave in many requests, each waiting for the previous one.
 func (p *publisher) handOver(now time.Time) {
 	p.watch(now)
 	var parcels []parcel
-	var only *node // whose records leave, where no others may leave with them
+	var only *node // the only node that may send, if it must send alone
 	for c, ok := p.next(now, nil); ok; c, ok = p.next(now, only) {
 		if p.requestPerNode {
 			only = c.node
@@ -324,8 +324,8 @@ func (p *publisher) watch(now time.Time) {
 	}
 }
 
-// next takes a record for the client from the next ring that has one to give, or from that of one node only. The nodes
-// take turns, so that a node with much to send does not keep the others waiting. The caller hands the record over
+// next takes a record for the client from the next ring that can give one, or from the ring of one node only. The nodes
+// take turns, so that a node with many records does not keep the others waiting. The caller hands the record over
 // without the mutex: the client's promises lock it.
 func (p *publisher) next(now time.Time, only *node) (parcel, bool) {
 	p.mu.Lock()
@@ -343,7 +343,7 @@ func (p *publisher) next(now time.Time, only *node) (parcel, bool) {
 		it, ok := f.take(n, horizon)
 		if !ok {
 			p.ready, n.queued = p.ready[1:], false
-			if only != nil { // the others wait for what it gave
+			if only != nil { // the others wait until this node's records are done
 				break
 			}
 			continue
@@ -361,7 +361,7 @@ func (p *publisher) next(now time.Time, only *node) (parcel, bool) {
 	return parcel{}, false
 }
 
-// take removes a Gap where one is due, otherwise the oldest record. It returns nothing where that record would open one
+// take removes a Gap if one is due, otherwise the oldest record. It returns nothing if that record would open one
 // interval too many.
 func (f *flight) take(n *node, horizon int64) (item, bool) {
 	if route := n.routes.at(horizon); f.gapDue && route != nil {

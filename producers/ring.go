@@ -36,9 +36,9 @@ const (
 	reasonFuture = "clock was ahead"
 )
 
-// ring holds what one node has formed and not yet handed to the Kafka client, oldest first. It holds the records of at
-// most capacity intervals and limit bytes. If they exceed either, it drops the oldest interval whole, and remembers the
-// loss in a Gap. The newest interval stays even if it alone exceeds limit: otherwise the node would never publish.
+// ring holds the records of one node that are not yet with the Kafka client, oldest first. It holds at most capacity
+// intervals and limit bytes. If it exceeds either, it drops the oldest interval whole, and remembers the loss in a Gap.
+// The newest interval stays even if it alone exceeds limit: otherwise the node would never publish.
 type ring struct {
 	node, runID string
 	capacity    int   // intervals
@@ -81,7 +81,7 @@ func (r *ring) back(it item) {
 }
 
 // insert keeps the batches in the order of their intervals, since a record that comes back from the client is older
-// than what waits.
+// than the waiting ones.
 func (r *ring) insert(it item) {
 	i, found := slices.BinarySearchFunc(r.batches, it.start, func(b batch, start int64) int {
 		return int(min(max(b.start-start, -1), 1))
@@ -134,7 +134,7 @@ func (r *ring) take() (item, bool) {
 	}
 	b := &r.batches[0]
 	it := b.items[0]
-	b.items[0] = item{} // frees what the item held, since the array stays
+	b.items[0] = item{} // frees the item's memory, since the array stays
 	b.items = b.items[1:]
 	r.bytes -= it.bytes
 	if len(b.items) == 0 {

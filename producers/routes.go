@@ -14,19 +14,20 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// keptRoutes is how many routes a node remembers. Two are needed: the plan of the running interval, and that of the
-// interval that waits for its send slot. The others serve a balancer that plans ahead.
+// keptRoutes is the number of routes that a node remembers. It needs two: the plan of the running interval, and the
+// plan of the interval that waits for its send slot. The others serve a balancer that plans ahead.
 const keptRoutes = 8
 
 // routes are the newest routes of one node, ascending by interval_start.
 type routes struct {
 	known []*schemas.Route
-	saved *schemas.Route // what is on disk
+	saved *schemas.Route // the route on disk
 }
 
-// add remembers a route. Routes come in the order in which they were written, and the last one wins: it replaces those
-// that begin with it or later. So a route that a balancer with a wrong clock planned for the future never comes into
-// force again. Of the routes that begin after horizon only the last is kept: they must not push out the one in force.
+// add remembers a route. Routes come in the order in which they were written, and the last one wins: it replaces all
+// routes that begin at the same time or later. So a route that a balancer with a wrong clock planned for the future
+// never comes into force again. Of the routes that begin after horizon only the last is kept: they must not push out
+// the one in force.
 func (rs *routes) add(r *schemas.Route, horizon int64) {
 	rs.known = slices.DeleteFunc(rs.known, func(k *schemas.Route) bool {
 		return k.IntervalStart >= r.IntervalStart || k.IntervalStart > horizon
@@ -37,8 +38,8 @@ func (rs *routes) add(r *schemas.Route, horizon int64) {
 	}
 }
 
-// replace puts the routes of the topic in place of those known before. If all of them begin after horizon, the route
-// that was in force stays.
+// replace puts the topic's routes in place of the known ones. If all of them begin after horizon, the route that was in
+// force stays.
 func (rs *routes) replace(topic []*schemas.Route, horizon int64) {
 	before := rs.at(horizon)
 	rs.known = topic
@@ -57,12 +58,12 @@ func (rs *routes) at(start int64) *schemas.Route {
 	return nil
 }
 
-// errOtherNode is returned when a saved route is of another node than its file's name tells.
+// errOtherNode is returned if a saved route belongs to another node than its file's name states.
 var errOtherNode = errors.New("route of another node")
 
 func routePath(dir, node string) string { return filepath.Join(dir, "route-"+node+".avro") }
 
-// removeRoute removes the saved route of a node that no longer has one.
+// removeRoute removes the saved route of a node that is without a route now.
 func removeRoute(dir, node string) error {
 	if err := os.Remove(routePath(dir, node)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the saved route: %w", err)
@@ -89,7 +90,7 @@ func saveRoute(dir string, r *schemas.Route) error {
 	return nil
 }
 
-// loadRoute reads a node's saved route. It returns nil without an error where there is no file.
+// loadRoute reads a node's saved route. It returns nil without an error if there is no file.
 func loadRoute(dir, node string) (*schemas.Route, error) {
 	b, err := os.ReadFile(routePath(dir, node))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +129,7 @@ func (f *fleet) loadRoutes() {
 	}
 }
 
-// saveRoutes writes the newest usable route of every node where the disk has another. It returns the first error.
+// saveRoutes writes the newest usable route of every node whose saved route differs. It returns the first error.
 func (f *fleet) saveRoutes() error {
 	if f.cfg.Agent.StateDir == "" {
 		return nil

@@ -28,7 +28,7 @@ func SimulatedNodes(n int) []string {
 	return names
 }
 
-// shape is a simulated metric. One of the test mix has a function of its values, and one of the load a recording.
+// shape is a simulated metric. In the test mix a function yields its values, in the load a recording.
 type shape struct {
 	testShape
 	recorded *recording
@@ -42,7 +42,7 @@ type testShape struct {
 	value             func(draw, node uint64) float64
 }
 
-// shapes returns every metric of the test mix, ascending by name. Their columns look like those of real counters. The
+// shapes returns every metric of the test mix, ascending by name. Their columns resemble those of real counters. The
 // caller must not change the slice.
 var shapes = sync.OnceValue(func() (all []shape) {
 	for _, s := range testShapes() {
@@ -89,7 +89,7 @@ func testShapes() []testShape {
 	}
 }
 
-// measuredShapes are the metrics of those that a simulated node measures.
+// measuredShapes returns the metrics that a simulated node measures.
 func measuredShapes(all []shape, list *config.MetricList, node string) []shape {
 	if list == nil {
 		return all // shared by all nodes
@@ -97,9 +97,9 @@ func measuredShapes(all []shape, list *config.MetricList, node string) []shape {
 	return slices.DeleteFunc(slices.Clone(all), func(s shape) bool { return !list.Measures(node, s.name) })
 }
 
-// SimulatedValue is what a simulated node measures, by either mix. It depends on its arguments alone, so that a test
-// can compute what a record should hold. cpu is ignored for node-scoped metrics. Some values of sim_gaps are NaN, and
-// so are those of a metric that is not simulated.
+// SimulatedValue returns the value that a simulated node measures, in either mix. It depends on its arguments alone, so
+// that a test can compute the expected content of a record. It ignores cpu for node-scoped metrics. Some values of
+// sim_gaps are NaN, as are all values of a metric that is not simulated.
 func SimulatedValue(node, metric string, cpu int, intervalStartMs int64) float64 {
 	all := shapes()
 	if strings.HasPrefix(metric, loadPrefix) {
@@ -147,8 +147,8 @@ func hashOf(s string) uint64 {
 	return h.Sum64()
 }
 
-// simulated is the sampler of a node that does not exist. Readings bound its intervals as those of a real node. An
-// interval is absent where the process did not keep time.
+// simulated is the sampler of a node that does not exist. As on a real node, readings bound its intervals. An interval
+// is absent if the process did not keep time.
 type simulated struct {
 	node         string
 	cores        int     // 0: SimulatedCPUs
@@ -163,7 +163,7 @@ func (m *simulated) Read(v source.Vitals) {
 	m.fromMs, m.toMs, m.clock = m.toMs, v.BoundaryMs, v.Clock
 }
 
-// Interval depends on node, CPU and time alone, so a test can compute what a node must have sent.
+// Interval depends on node, CPU and time alone, so a test can compute the values that a node must have sent.
 func (m *simulated) Interval(time.Duration) (cpus []int32, columns []source.Column) {
 	cpus = make([]int32, cmp.Or(m.cores, SimulatedCPUs))
 	for c := range cpus {

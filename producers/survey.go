@@ -38,13 +38,13 @@ var (
 	errOldOrder = errors.New("it is over: this node read it late, or its clock differs from the broker's")
 )
 
-// surveyor has this node take part in measurements of latencies that an administrator ordered. A child process
-// measures: it spins, and the agent must not wait for it. The child ends with the measurement, with the agent, after
-// the order's seconds, or when a newer order comes.
+// surveyor lets this node take part in measurements of latencies that an administrator ordered. A child process
+// measures, because it spins and the agent must not wait for it. The child ends with the measurement, with the agent,
+// after the order's seconds, or when a newer order comes.
 type surveyor struct {
 	cfg     config.Config
 	log     *slog.Logger
-	program []string // that measures; its standard input has the measure.Member
+	program []string // the measuring program; its standard input is the measure.Member
 	trouble kafka.Trouble
 	began   time.Time
 	end     context.CancelFunc // of the last order; nil: there was none
@@ -108,7 +108,7 @@ func (s *surveyor) orderOf(value []byte) (*schemas.TopologyOrder, error) {
 	return o, nil
 }
 
-// obey measures for one order until its end, or that of ctx.
+// obey measures for one order until it ends, or ctx does.
 func (s *surveyor) obey(ctx context.Context, o *schemas.TopologyOrder) {
 	spread := arrivals
 	if n := len(o.Nodes); n > 0 {

@@ -14,8 +14,8 @@ import (
 type moment struct {
 	boundary   int64 // Unix milliseconds
 	start, end time.Time
-	// called is set for a reading at a trigger. skewed is then the least that its distance from the boundary may be, by
-	// the broker's clock, and 0 where that is not known.
+	// called is set for a reading at a trigger. skewed is then a lower bound of its distance from the boundary by the
+	// broker's clock, or 0 if that is unknown.
 	called bool
 	skewed time.Duration
 }
@@ -107,8 +107,8 @@ func (f *fleet) nextMoment(ctx context.Context, last int64) (moment, bool) {
 	return now, ok
 }
 
-// slotAt is when a node sends what the reading at a boundary ended. A trigger comes when it comes, and the node's clock
-// may be wrong, so the slot counts from the reading then.
+// slotAt returns the time at which a node sends the records of the interval that ended at a boundary. A trigger may
+// come at any time, and the node's clock may be wrong, so its slot counts from the reading.
 func (m moment) slotAt(slot time.Duration) time.Time {
 	if m.called {
 		return m.start.Add(slot)
@@ -118,8 +118,8 @@ func (m moment) slotAt(slot time.Duration) time.Time {
 
 // notice accepts a clock that was set back by more than the slack: the interval that begins at start is formed after
 // later ones. Otherwise nothing would be published until the clock has caught up. After a smaller step the fleet waits,
-// so that no interval is published twice. Records of the future would be refused, and keep others out of the rings, so
-// they are dropped.
+// so that no interval is published twice. Records of the future would be refused, and take the place of others in the
+// rings, so they are dropped.
 func (f *fleet) notice(start int64) {
 	before, ahead := f.formed, start+config.Slack(f.cfg.Interval).Milliseconds()
 	f.formed = max(before, start)

@@ -16,7 +16,7 @@ import (
 var (
 	// errNotTrigger is returned when a value of topic triggers is no Trigger of this cluster and interval.
 	errNotTrigger = errors.New("not a trigger of this cluster and interval")
-	// errOtherTime is returned when a trigger is for another time than that of its append.
+	// errOtherTime is returned if the time in a trigger differs from the time of its append.
 	errOtherTime = errors.New("the balancer's clock differs from the broker's: set it")
 	// errNoTrigger is logged when no trigger comes.
 	errNoTrigger = errors.New("no trigger came for two intervals: " +
@@ -70,7 +70,7 @@ func (f *fleet) boundaryOf(value []byte, appended time.Time) (int64, error) {
 	return t.IntervalStart, nil
 }
 
-// call puts a trigger where the sampling loop looks, in place of one that the loop did not take.
+// call offers a trigger to the sampling loop. It replaces a trigger that the loop has not taken.
 func (f *fleet) call(t trigger) {
 	for {
 		select {
@@ -85,9 +85,10 @@ func (f *fleet) call(t trigger) {
 	}
 }
 
-// nextTrigger waits for a trigger behind the last boundary: two balancers may both call while one hands over, and a
-// client may send again. A trigger far before it is of a balancer whose clock was set back. One that came during other
-// work is left out. It is not ok when ctx ended.
+// nextTrigger waits for a trigger behind the last boundary. Older ones occur because two balancers may both call while
+// one hands over to the other, and because a client may send again. A trigger far before the boundary comes from a
+// balancer whose clock was set back, so it is followed. A trigger that came during other work is left out. It is not ok
+// if ctx ended.
 func (f *fleet) nextTrigger(ctx context.Context, last int64) (moment, bool) {
 	for {
 		patience := time.NewTimer(2 * f.cfg.Interval)
@@ -113,7 +114,7 @@ func (f *fleet) nextTrigger(ctx context.Context, last int64) (moment, bool) {
 			f.mu.Lock()
 			offset, bound, known := f.clock.offset(now.start, f.clockWindow())
 			f.mu.Unlock()
-			if known { // what may be the error of the offset does not count against the reading
+			if known { // a distance that the offset's error can explain does not count against the reading
 				now.skewed = max(0, now.start.Add(-offset).Sub(time.UnixMilli(t.boundary)).Abs()-bound)
 			}
 			return now, true
