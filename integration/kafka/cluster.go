@@ -39,9 +39,8 @@ type cluster struct {
 	processes []process // of each node, the last
 }
 
-// startCluster formats and starts brokers on an empty directory and returns when all of them answer. When one
-// does not, none is left running.
-func startCluster(ctx context.Context, dir, libs string, o options, attr *syscall.SysProcAttr) (*cluster, error) {
+// newCluster writes the files of brokers, on free ports, into an empty directory.
+func newCluster(dir, libs string, o options, attr *syscall.SysProcAttr) (*cluster, error) {
 	ports, err := freePorts((portsPerNode + portsPerBridged) * o.brokers)
 	if err != nil {
 		return nil, err
@@ -57,7 +56,14 @@ func startCluster(ctx context.Context, dir, libs string, o options, attr *syscal
 	if err := c.writeFiles(); err != nil {
 		return nil, fmt.Errorf("writing the brokers' configuration: %w", err)
 	}
-	if err := writeCertificates(dir, c.nodes); err != nil {
+	return c, writeCertificates(dir, c.nodes)
+}
+
+// startCluster formats and starts brokers on an empty directory and returns when all of them answer. When one
+// does not, none is left running.
+func startCluster(ctx context.Context, dir, libs string, o options, attr *syscall.SysProcAttr) (*cluster, error) {
+	c, err := newCluster(dir, libs, o, attr)
+	if err != nil {
 		return nil, err
 	}
 	if err := format(ctx, libs, c.nodes); err != nil {

@@ -105,6 +105,27 @@ func down(dir string, stderr io.Writer) error {
 	return nil
 }
 
+// files writes all that brokers need into a directory, for others to start them, and prints where it is.
+func files(ctx context.Context, o options, stdout, stderr io.Writer) error {
+	libs, err := fetchLocked(ctx, o.dir, stderr)
+	if err != nil {
+		return err
+	}
+	target, err := filepath.Abs(o.command[0])
+	if err == nil {
+		err = renew(target)
+	}
+	if err != nil {
+		return fmt.Errorf("emptying the directory for files: %w", err)
+	}
+	c, err := newCluster(target, libs, o, nil)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "%s\nKAFKA_LIBS=%s\n", strings.Join(c.environ(), "\n"), libs)
+	return nil
+}
+
 // run starts brokers on a directory of their own, runs the command, and stops the brokers whatever became of it. The
 // command may stop or kill a broker, by the list of process ids, and have it back after a while.
 func run(ctx context.Context, o options, stdout, stderr io.Writer) (status int, err error) {

@@ -43,6 +43,7 @@ func TestParse(t *testing.T) {
 			"run", 3, "/d", 5 * time.Second, false, true,
 			[]string{"true"},
 		}},
+		"files": {"files --dir /d --brokers 1 /e", options{"files", 1, "/d", 0, false, false, []string{"/e"}}},
 		"never again": {"run --dir /d --restart-after 0 true", options{
 			"run", 3, "/d", 0, false, false,
 			[]string{"true"},
@@ -64,7 +65,7 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 	for _, args := range []string{
 		"", "fly", "up now", "up --brokers 2", "up --brokers many", "down --brokers 1", "down now", "run", "run --",
 		"run --restart-after -1s true",
-		"up --restart-after 1s", "up --fast", "--dir /d",
+		"up --restart-after 1s", "up --fast", "--dir /d", "files", "files /d /e", "files --cut /d",
 	} {
 		var stderr bytes.Buffer
 		status := execute(t.Context(), strings.Fields(args), &stderr, &stderr)
@@ -131,6 +132,31 @@ func TestPropertiesText(t *testing.T) {
 				keys[key] = true
 			}
 		})
+	}
+}
+
+// TestFilesStartNothing: others start the brokers, from all that they need.
+func TestFilesStartNothing(t *testing.T) {
+	dir, target := t.TempDir(), filepath.Join(t.TempDir(), "cluster")
+	bin := t.TempDir() // with a Java that starts no broker
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "libs"), 0o755), os.WriteFile(marker(dir), pom, 0o644),
+		os.WriteFile(filepath.Join(bin, "java"), []byte("#!/bin/sh\nexit 1\n"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin)
+	var stdout, stderr bytes.Buffer
+	if status := execute(t.Context(), []string{"files", "--dir", dir, target}, &stdout, &stderr); status != exitDone {
+		t.Fatalf("status %d: %s", status, stderr.String())
+	}
+	for _, line := range []string{"KAFKA_DIR=" + target, "KAFKA_LIBS=" + filepath.Join(dir, "libs")} {
+		if !slices.Contains(strings.Split(stdout.String(), "\n"), line) {
+			t.Errorf("no line %s in\n%s", line, stdout.String())
+		}
+	}
+	for _, file := range []string{"broker3/broker.properties", "broker3/keystore.pem", "tls/ca.key"} {
+		if _, err := os.Stat(filepath.Join(target, file)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

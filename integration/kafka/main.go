@@ -5,6 +5,8 @@
 //	kafka down [--dir DIR]                  stop them
 //	kafka run  [--brokers 1|3] [--dir DIR] [--restart-after 5s] [--measure] [--cut] -- COMMAND ARGS...
 //	                                        run a command with brokers of its own
+//	kafka files [--brokers 1|3] [--dir DIR] TARGET
+//	                                        write the brokers' files into TARGET, and start nothing
 //
 // Brokers have little memory and start soon, and their code is compiled in haste. With --measure they have the options
 // of Kafka's own script, for who measures what they use: give them minutes to become warm.
@@ -18,6 +20,9 @@
 //	KAFKA_MTLS_SEEDS  their TLS listeners for client certificates: CN=x,O=weir is User:x
 //	KAFKA_CUT         with --cut: a broker is cut from the others while this file has its id; clients still reach it
 //	KAFKA_DIR         tls/ca.crt and ca.key, the authority that signs certificates; pids, a line for each broker
+//
+// With files, the same variables are printed, and KAFKA_LIBS, the directory of the jars. TARGET has for broker N
+// brokerN/broker.properties, and its data will be in brokerN/data, which is yet to be formatted.
 //
 // A broker that ends while the command runs is started again after a while (0s: never), and the pids are written anew.
 package main
@@ -46,6 +51,7 @@ const (
 const usage = `usage: kafka up   [--brokers 1|3] [--dir DIR]
        kafka down [--dir DIR]
        kafka run  [--brokers 1|3] [--dir DIR] [--restart-after 5s] [--measure] [--cut] -- COMMAND ARGS...
+       kafka files [--brokers 1|3] [--dir DIR] TARGET
 `
 
 // options are what the command line says.
@@ -56,7 +62,7 @@ type options struct {
 	restartAfter time.Duration // of run; 0: never
 	measure      bool          // of run
 	cut          bool          // of run: brokers can be cut from each other
-	command      []string      // of run
+	command      []string      // of run; of files, the directory
 }
 
 // errUsage is returned when the command line is not understood.
@@ -94,6 +100,8 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = up(ctx, o, stdout, stderr)
 	case "down":
 		err = down(o.dir, stderr)
+	case "files":
+		err = files(ctx, o, stdout, stderr)
 	case "run":
 		status, err = run(ctx, o, stdout, stderr)
 	}
@@ -117,7 +125,7 @@ func (o *options) jvm() []string {
 
 func parse(args []string) (options, error) {
 	if len(args) == 0 {
-		return options{}, fmt.Errorf("%w: up, down or run?", errUsage)
+		return options{}, fmt.Errorf("%w: up, down, run or files?", errUsage)
 	}
 	o := options{verb: args[0]}
 	flags := flag.NewFlagSet(o.verb, flag.ContinueOnError)
@@ -129,7 +137,7 @@ func parse(args []string) (options, error) {
 		flags.BoolVar(&o.cut, "cut", false, "")
 	}
 	switch o.verb {
-	case "up", "run":
+	case "up", "run", "files":
 		flags.IntVar(&o.brokers, "brokers", 3, "")
 	case "down":
 		o.brokers = 1
@@ -147,7 +155,9 @@ func parse(args []string) (options, error) {
 		return options{}, fmt.Errorf("%w: --brokers %d is neither 1 nor 3", errUsage, o.brokers)
 	case o.verb == "run" && len(o.command) == 0:
 		return options{}, fmt.Errorf("%w: run needs a command", errUsage)
-	case o.verb != "run" && len(o.command) > 0:
+	case o.verb == "files" && len(o.command) != 1:
+		return options{}, fmt.Errorf("%w: files needs one directory, and there are %q", errUsage, o.command)
+	case (o.verb == "up" || o.verb == "down") && len(o.command) > 0:
 		return options{}, fmt.Errorf("%w: %s takes no argument, and there is %q", errUsage, o.verb, o.command[0])
 	}
 	if o.dir == "" {
