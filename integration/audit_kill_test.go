@@ -2,12 +2,9 @@ package integration
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"flag"
 	"math"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,30 +19,6 @@ import (
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 )
-
-// audit runs `weir audit` as a user does, and returns its report and exit status.
-func (m *machine) audit(file string, more ...string) (*audit.Report, int) {
-	m.t.Helper()
-	args := append([]string{"audit", "--json", "--config", file}, more...)
-	cmd := exec.CommandContext(m.t.Context(), m.binary, args...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		m.t.Errorf("weir audit: %v", err)
-		return nil, -1
-	}
-	r := &audit.Report{}
-	if err := json.Unmarshal(out.Bytes(), r); err != nil {
-		m.t.Errorf("weir audit: %v: %s%s", err, out.Bytes(), errs.Bytes())
-		return nil, cmd.ProcessState.ExitCode()
-	}
-	for _, d := range r.Differences {
-		m.t.Log(d)
-	}
-	return r, cmd.ProcessState.ExitCode()
-}
 
 var (
 	auditSeed = flag.Uint64("audit.seed", 65, "seed of the schedule of the audit of a killed system")

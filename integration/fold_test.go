@@ -2,17 +2,14 @@ package integration
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/processors"
-	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -44,9 +41,6 @@ func (l *foldLog) put(partition int32, start int64, rec schemas.Record) {
 	})
 }
 
-// reportedPrefix begins the names of the metrics that jobs report.
-const reportedPrefix = "z_report"
-
 // reportedBy are the metrics that a job reports on a node: some of its own, and one that all nodes have. Those of a job
 // on all nodes are more than 16 in a partition.
 func reportedBy(node, job string) (names []string) {
@@ -57,36 +51,6 @@ func reportedBy(node, job string) (names []string) {
 		names = append(names, fmt.Sprintf("%s_%s_%d", reportedPrefix, node, i))
 	}
 	return append(names, reportedPrefix+"_of_all")
-}
-
-// ofNode is a value of the node.
-func ofNode(node, metric string, start int64) float64 {
-	if strings.HasPrefix(metric, reportedPrefix) {
-		metric = "sim_load"
-	}
-	return producers.SimulatedValue(node, metric, -1, start)
-}
-
-// measured is what a node measures for a job on some of its CPUs: of these, of GPUs, or of the job alone. It lacks one
-// GPU that the job holds. The metrics that are not of CPUs come last by their names.
-func measured(node, metric string, cpus []int32, start int64) (scope string, values []float64) {
-	scope, of, places := schemas.ScopeCore, metric, cpus
-	switch metric {
-	case "video_power":
-		scope, of, places = schemas.ScopeGPU, "sim_gaps", cpus[:min(3, len(cpus))]
-	case "work_memory":
-		scope, of, places = schemas.ScopeJob, "sim_tail", cpus[:1]
-	}
-	if strings.HasPrefix(metric, reportedPrefix) {
-		return schemas.ScopeNode, []float64{ofNode(node, metric, start)}
-	}
-	for _, cpu := range places {
-		values = append(values, producers.SimulatedValue(node, of, int(cpu), start))
-	}
-	if scope == schemas.ScopeGPU {
-		values = append(values, math.NaN())
-	}
-	return scope, values
 }
 
 // reducedOf returns a metric as its node sends it after reducing the values itself.

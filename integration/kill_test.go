@@ -3,9 +3,7 @@ package integration
 import (
 	"flag"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -83,30 +81,6 @@ func TestKill(t *testing.T) {
 	if heard.panics > 0 {
 		t.Errorf("%d processes panicked", heard.panics)
 	}
-}
-
-// addServices describes all services but the broker. One of two has a name in its group: started again, it gets its
-// partitions back at once. The other has to wait until its predecessor is given up.
-func (m *machine) addServices(file string) map[string]*process {
-	services := map[string]*process{}
-	add := func(kind, instance string, more ...string) {
-		var env []string
-		if instance == "a" {
-			env = []string{"WEIR_INSTANCE=" + instance}
-		}
-		name := kind + "-" + instance
-		services[name] = m.add(name, env, append([]string{kind, "--config", file}, more...)...)
-	}
-	nodes := fmt.Sprint(simulated)
-	add("simulate", "a", "--nodes", nodes)
-	for _, instance := range []string{"a", "b"} {
-		add("balance", instance, "--simulate", nodes)
-		add("collect", instance)
-		add("merge", instance)
-		add("find", instance, "--live")
-		add("sink", instance)
-	}
-	return services
 }
 
 // The actions of a schedule.
@@ -231,70 +205,4 @@ func (s *system) perform(actions []action, services map[string]*process) map[str
 		}
 	}
 	return done
-}
-
-// drain ends everything in the order in which data flows, each part once it has read to the end of what is before it.
-func (s *system) drain(services map[string]*process) {
-	s.t.Helper()
-	both := func(kind string) {
-		endAll(services[kind+"-a"], services[kind+"-b"])
-	}
-	endAll(services["simulate-a"])
-	s.awaitTicks(s.newest())
-	both("balance")
-	s.awaitCollect()
-	both("collect")
-	s.awaitMerge()
-	both("merge")
-	if services["find-a"].runs() {
-		s.awaitFind()
-		both("find")
-	}
-	sinks := []*process{services["sink-a"], services["sink-b"]}
-	endSinks(func() int { return sinks[0].count(cutShort) + sinks[1].count(cutShort) },
-		func() { endAll(sinks...) }, func() { sinks[0].start(); sinks[1].start() })
-	if s.leftovers() > 0 { // of sinks that were killed: the next one to start removes them
-		services["sink-a"].start()
-		s.eventually("a sink removes what killed ones left", func() bool { return s.leftovers() == 0 })
-		services["sink-a"].end()
-	}
-}
-
-// leftovers is how many temporary files there are in the archive.
-func (s *system) leftovers() int {
-	s.t.Helper()
-	n := 0
-	err := filepath.WalkDir(s.cfg.Sink.Dir, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && strings.HasPrefix(d.Name(), ".tmp-") {
-			n++
-		}
-		return err
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return n
-}
-
-// judgeTicks holds the balancers to what they promise: in each partition one Tick for every interval, in order, and the
-// same intervals in all partitions.
-func (s *system) judgeTicks() {
-	s.t.Helper()
-	ticks := map[int32][]int64{}
-	for _, r := range s.read(schemas.TopicCounters) {
-		v, err := schemas.Unmarshal(r.Value)
-		if k, ok := v.(*schemas.Tick); err == nil && ok {
-			ticks[r.Partition] = append(ticks[r.Partition], k.IntervalStart)
-		}
-	}
-	for p := range int32(s.cfg.Collectors) {
-		if !slices.Equal(ticks[p], ticks[0]) {
-			s.t.Errorf("partition %d has other Ticks than partition 0: %d, %d", p, ticks[p], ticks[0])
-		}
-	}
-	for i := 1; i < len(ticks[0]); i++ {
-		if ticks[0][i] != ticks[0][i-1]+s.cfg.Interval.Milliseconds() {
-			s.t.Errorf("the Tick of %d follows that of %d", ticks[0][i], ticks[0][i-1])
-		}
-	}
 }

@@ -52,8 +52,7 @@ func TestMetadataLoad(t *testing.T) {
 		asked, bytes = asked+1, len(r.AppendTo(nil))
 	}
 	used := func() (d time.Duration) {
-		for _, b := range needBrokers(t).lines() {
-			pid, _, _ := strings.Cut(b, " ")
+		for _, pid := range brokersPids() {
 			d += brokerCPU(t, pid)
 		}
 		return d

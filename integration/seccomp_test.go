@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"runtime"
@@ -23,10 +22,6 @@ const (
 	strict  = "strict"
 )
 
-// atOnce is how many tests run at a time unless -parallel says otherwise. Most wait for intervals and sessions,
-// and need little of a processor.
-const atOnce = "6"
-
 // TestMain runs the tests. With inUnit it restricts this process as systemd does, and becomes the program of its
 // arguments.
 func TestMain(m *testing.M) {
@@ -39,25 +34,11 @@ func TestMain(m *testing.M) {
 	}
 	file, is := os.LookupEnv(inUnit)
 	if !is {
-		os.Exit(runTests(m))
+		os.Exit(RunTests(m))
 	}
 	err := becomeUnit(file, os.Args[1] == lenient, os.Args[2:])
 	fmt.Fprintln(os.Stderr, "becoming a unit:", err)
 	os.Exit(70)
-}
-
-func runTests(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "weir-integration")
-	if err == nil {
-		binaries = dir
-		err = flag.Set("test.parallel", atOnce) // which the command line overrides
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "preparing the tests:", err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	return m.Run()
 }
 
 // becomeUnit only returns with an error.

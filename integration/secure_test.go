@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -86,9 +85,10 @@ func TestSecure(t *testing.T) {
 		t.Skip("SKIPPED: NO TLS, NO PASSWORD AND NO CERTIFICATE WAS TRIED, for KAFKA_SASL_SEEDS and KAFKA_MTLS_SEEDS " +
 			"are not set: make test-kafka does")
 	}
-	b := needBrokers(t)
+	c := findCluster(t)
+	need(t, c, 3, Stop)
 	m := newMachine(t)
-	s := systemOn(t, findBrokers(t))
+	s := systemOn(t, brokersOf(t, c))
 	k := newKeys(s)
 	for name, r := range roles() {
 		s.permit(name, r)
@@ -130,7 +130,7 @@ func TestSecure(t *testing.T) {
 	time.Sleep(time.Until(expiry)) // the first certificates open no connection from now on
 	id, leads := s.busiestBroker()
 	stopped := time.Now()
-	b.end(id, syscall.SIGTERM)
+	c.Break(t, id, Stop)()
 	s.eventually("all replicas are in sync", s.inSync)
 	s.electPreferred()
 	back := time.Now()
@@ -199,21 +199,6 @@ func (m *machine) count(text string) int {
 		n += p.count(text)
 	}
 	return n
-}
-
-// committedSince reports whether every partition of counters and partials has had a commit since a time, and of further
-// topics of Progress.
-func (s *system) committedSince(t time.Time, further ...string) bool {
-	s.t.Helper()
-	since := map[string]bool{}
-	for _, topic := range append(further, schemas.TopicProgress, schemas.TopicMergeProgress) {
-		for _, r := range s.read(topic) {
-			if r.Timestamp.After(t) {
-				since[fmt.Sprintf("%s-%d", topic, r.Partition)] = true
-			}
-		}
-	}
-	return len(since) == s.cfg.Collectors+s.cfg.Partitions.Partials+len(further)*s.cfg.Partitions.JobSummary
 }
 
 // user is who a service is, by password and by certificate. Permissions outlast a test, so no two tests have the same.

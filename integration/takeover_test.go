@@ -550,16 +550,6 @@ func (w *watcher) durations(from time.Time) []time.Duration {
 	return all
 }
 
-// pid is the number of the process; 0: it does not run.
-func (p *process) pid() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cmd == nil {
-		return 0
-	}
-	return p.cmd.Process.Pid
-}
-
 const (
 	soakPause     = 3 * time.Second // between two restarts
 	soakRetention = 4 * time.Minute // about the least that an interval of a second allows
