@@ -1,3 +1,5 @@
+// Package cli is the common ground of all commands: the flags for configuration, CSV, style and time, usage errors and
+// exit statuses, the log, and outputs that are safe for a terminal.
 package cli
 
 import (
@@ -24,8 +26,8 @@ const EtcFile = "/etc/weir/weir.yaml"
 // ConfigFlags is the flag --config of a command.
 type ConfigFlags struct {
 	File    string
-	Found   string // the file that was read; empty where there is none
-	Reads   bool   // it only reads topics: without a configuration it asks the `weir up` of this directory
+	Found   string // the file that was read; empty if none was
+	Reads   bool   // the command only reads topics: without a configuration it uses the `weir up` of this directory
 	Command *cobra.Command
 }
 
@@ -39,8 +41,8 @@ func (f *ConfigFlags) Add(c *cobra.Command) {
 	OfferFiles(c, "config", YamlFiles...)
 }
 
-// Source returns where the configuration comes from: the named file, else the machine's, else a running weir up. If
-// there is a RunningFile that does not count, source reports why.
+// Source returns the place of the configuration: the named file, otherwise the machine's, otherwise a running `weir
+// up`. If a RunningFile exists but does not count, the source keeps the reason.
 func (f *ConfigFlags) Source(etc string) config.Source {
 	src := config.Source{File: f.File, Environ: os.Environ(), Flags: f.Command.Flags(), Defaults: config.Default()}
 	if f.File != "" {
@@ -54,7 +56,7 @@ func (f *ConfigFlags) Source(etc string) config.Source {
 		ignored = errors.New("this command needs a whole configuration")
 	default:
 		var dir string
-		if dir, ignored = syscall.Getwd(); ignored == nil { // not os.Getwd, whose path may have symbolic links
+		if dir, ignored = syscall.Getwd(); ignored == nil { // unlike os.Getwd, without symbolic links
 			src.Defaults, ignored = config.Running(dir, os.Geteuid(), src.Defaults)
 		}
 	}
@@ -65,13 +67,13 @@ func (f *ConfigFlags) Source(etc string) config.Source {
 	return src
 }
 
-// Local loads the configuration of a command that asks no broker. Nothing need be configured.
+// Local loads the configuration of a command that asks no broker. It may be empty.
 func (f *ConfigFlags) Local() (config.Config, error) {
 	cfg, _, err := f.read()
 	return cfg, err
 }
 
-// read loads the configuration, and returns its file: empty where there is none.
+// read loads the configuration, and returns its file, which is empty if there is none.
 func (f *ConfigFlags) read() (cfg config.Config, file string, err error) {
 	src := f.Source(EtcFile)
 	src.Keys = map[string]string{"log-level": "log_level"}
@@ -117,7 +119,7 @@ func (f *ConfigFlags) Serve(c *cobra.Command, run Serve) error {
 	return kafka.Explain(cfg.Kafka, run(c.Context(), cfg, NewLogger(c.ErrOrStderr(), cfg)))
 }
 
-// Directory returns nil if a key names a directory, or nothing that is there.
+// Directory returns nil if the path of a key is a directory, or does not exist.
 func Directory(key, path string) error {
 	if path == "" {
 		return nil
@@ -134,8 +136,9 @@ func Directory(key, path string) error {
 	return nil
 }
 
-// Readable returns nil if the file of a key can be read, or none is named. A person may mend the text of a job file
-// while the balancer runs. A file that is missing at the start is a wrong name.
+// Readable returns an error if the file of a key cannot be read. No file is no error. It is checked at the start only:
+// a person may correct the text of a job file while the balancer runs, but a file that is missing at the start is a
+// wrong name.
 func Readable(key, path string) error {
 	if path == "" {
 		return nil

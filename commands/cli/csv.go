@@ -22,12 +22,13 @@ func (f *CSVFlags) Add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.Raw, "raw", false, "with --csv: put no ' before texts that a spreadsheet takes for formulas")
 }
 
-// formula reports whether a spreadsheet may compute a text instead of showing it. The names of jobs are their users'.
+// formula reports whether a spreadsheet would compute a text instead of showing it. Users choose the names of their
+// jobs, so these may be formulas.
 func formula(text string) bool { return text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) }
 
-// PrintCSV prints rows by RFC 4180, but for its line ends. Names and numbers are the same as in the JSON. A list stays
-// JSON, and an unknown value is empty. Unless raw is set, a text that begins like a formula gets a ' before it, as
-// OWASP advises.
+// PrintCSV prints rows by RFC 4180, except for its line ends. Names and numbers are the same as in the JSON. A list
+// stays JSON, and an unknown value is empty. Unless raw is set, a text that begins like a formula gets a ' before it,
+// as OWASP advises.
 func PrintCSV[T any](w io.Writer, raw bool, rows []T) error {
 	out := csv.NewWriter(w)
 	var none T

@@ -12,7 +12,7 @@ import (
 	"github.com/weirhpc/weir/kafka"
 )
 
-// NewLogger makes the log of a process. It explains why a broker refuses the client.
+// NewLogger makes the log of a process. Its handler adds the reason when a broker refuses the client.
 func NewLogger(w io.Writer, cfg config.Config) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if err, is := a.Value.Any().(error); is {
@@ -21,7 +21,7 @@ func NewLogger(w io.Writer, cfg config.Config) *slog.Logger {
 		return a
 	}}
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err == nil { // Validate has checked it
+	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err == nil { // Validate has accepted the level
 		opts.Level = level
 	}
 	if cfg.LogFormat == "json" {
@@ -30,7 +30,7 @@ func NewLogger(w io.Writer, cfg config.Config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opts))
 }
 
-// Escaped escapes unprintable characters in lines of JSON, so that a terminal loses none of them.
+// Escaped escapes unprintable characters in lines of JSON, so that a terminal shows all of them and executes none.
 type Escaped struct{ W io.Writer }
 
 // Write writes p, which is whole lines of JSON. In JSON only strings hold characters beyond ASCII.

@@ -21,7 +21,7 @@ func OfferFiles(c *cobra.Command, flag string, ends ...string) {
 // OfferDirectories makes the shell offer directories.
 func OfferDirectories(c *cobra.Command, flag string) { must(c.MarkFlagDirname(flag)) }
 
-// must is for errors that only a wrong program can have.
+// must panics on an error that only a mistake in this program can cause.
 func must(err error) {
 	if err != nil {
 		panic(err)

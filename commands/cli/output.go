@@ -17,12 +17,12 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// relay writes standard output or standard error in a goroutine of its own. So a reader that pauses, such as less,
-// never keeps the process from ending. relay replaces characters that could drive a terminal.
+// relay writes standard output or standard error in a goroutine of its own, so that a paused reader, such as less,
+// never keeps the process from ending. It replaces characters that could drive a terminal.
 type relay struct {
 	queue  chan piece
-	file   *os.File        // that it writes to; nil if that is no file
-	ended  <-chan struct{} // of the process's context
+	file   *os.File        // destination; nil if it is not a file
+	ended  <-chan struct{} // closed with the process's context
 	quit   chan struct{}
 	lossy  atomic.Bool
 	lost   atomic.Int64
@@ -94,7 +94,7 @@ func (r *relay) put(text string) error {
 	return r.wait(one, r.ended)
 }
 
-// Raw writes to a relay what may drive a terminal.
+// raw writes to a relay without replacing the characters that drive a terminal.
 type raw struct{ r *relay }
 
 func (w raw) Write(p []byte) (int, error) {
@@ -132,7 +132,7 @@ func (r *relay) wait(one piece, ended <-chan struct{}) error {
 	}
 }
 
-// Flush waits for lastWait at most until all is written.
+// Flush waits until everything is written, for lastWait at most.
 func (r *relay) Flush() {
 	now := make(chan struct{})
 	close(now)
@@ -141,7 +141,7 @@ func (r *relay) Flush() {
 	}
 }
 
-// OutputFile returns the file of an output, for a program that we run; nil if it is no file.
+// OutputFile returns the file of an output, to hand it to another program; nil if the output is not a file.
 func OutputFile(w io.Writer) *os.File {
 	if r, is := w.(*relay); is {
 		return r.file
@@ -229,10 +229,11 @@ func OrDash(s string) string {
 
 func Say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
 
-// TableWidth is what a table may take of a terminal.
+// TableWidth is the width to which tables wrap long texts, in columns.
 const TableWidth = 120
 
-// Wrapped breaks text at spaces, so that it fits behind the first line's beginning, and indents what follows.
+// Wrapped breaks text at spaces so that it fits a table. The first line begins at column begun, the others are
+// indented.
 func Wrapped(text string, indent, begun int) string {
 	var b strings.Builder
 	at := begun

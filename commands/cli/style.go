@@ -15,7 +15,8 @@ import (
 	"github.com/weirhpc/weir/report/term"
 )
 
-// StyleFlags say how a report is drawn. What they leave open, the terminal decides.
+// StyleFlags set the width, the characters and the colours of a report. The terminal decides about flags that are not
+// given.
 type StyleFlags struct {
 	width int
 	ascii bool
@@ -32,7 +33,7 @@ func (f *StyleFlags) Add(c *cobra.Command) {
 	Offer(c, "color", whenColored...)
 }
 
-// Style returns what the reader can see, and where to write it.
+// Style returns the style that suits the reader, and the writer for it.
 func (f *StyleFlags) Style(c *cobra.Command) (term.Style, io.Writer, error) {
 	switch {
 	case !slices.Contains(whenColored, f.color):
@@ -53,7 +54,7 @@ func (f *StyleFlags) Style(c *cobra.Command) (term.Style, io.Writer, error) {
 	return s, out, nil
 }
 
-// columns is the width of a terminal; 0 if the file is none.
+// columns returns the width of a terminal, or 0 if the file is not a terminal.
 func columns(f *os.File) int {
 	if !IsTerminal(f) {
 		return 0
@@ -74,7 +75,8 @@ func IsUTF8(env func(string) string) bool {
 // IsColored reports whether the environment lets a terminal show colours.
 func IsColored(env func(string) string) bool { return env("NO_COLOR") == "" && env("TERM") != "dumb" }
 
-// Where returns the flags that say where a command reads, and which life of a job, as a shell has them.
+// where returns the flags --config, --dir and --restart as given, quoted for a shell. A report prints them in the
+// commands that it suggests.
 func where(c *cobra.Command) string {
 	var b strings.Builder
 	for _, name := range []string{"config", "dir", "restart"} {
@@ -87,7 +89,7 @@ func where(c *cobra.Command) string {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9._/:@%+=,-]+$`)
 
-// Quoted is a word for a shell.
+// Quoted returns a word quoted for a shell.
 func Quoted(word string) string {
 	if plainWord.MatchString(word) {
 		return word

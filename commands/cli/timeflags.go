@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TimeFlag reads a time: an age, a date, or a time as RFC 3339 has it. A date is one of UTC, as those of the archive
-// and of `weir sql` are: so a command means the same everywhere. Without text it is zero.
+// TimeFlag reads an age, a date, or a time in the form of RFC 3339. Dates are in UTC, like the archive's and those of
+// `weir sql`, so that a command means the same everywhere. An empty text is the zero time.
 func TimeFlag(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -25,7 +25,7 @@ func TimeFlag(flag, text string, now time.Time) (time.Time, error) {
 		"2026-11-21, nor an age such as 24h or 7d", flag, text)
 }
 
-// ageOf reads a length of time. Days have 24 hours.
+// ageOf parses a duration. Days have 24 hours.
 func ageOf(text string) (time.Duration, error) {
 	if days, is := strings.CutSuffix(text, "d"); is {
 		n, err := strconv.ParseUint(days, 10, 16)
@@ -34,19 +34,19 @@ func ageOf(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// Age is a flag of a length of time that may have days.
+// Age is a flag for a duration that may be given in days.
 type Age time.Duration
 
 func (a *Age) String() string {
 	if *a == 0 {
-		return "0" // which the help does not show
+		return "0" // the help does not show a default of 0
 	}
 	return time.Duration(*a).String()
 }
 
 func (a *Age) Type() string { return "duration" }
 
-// Set reads the flag's text.
+// Set parses the flag's text.
 func (a *Age) Set(text string) error {
 	d, err := ageOf(text)
 	*a = Age(d)

@@ -20,7 +20,7 @@ func CheckAddress(flag, address string) error {
 	return UsageError{fmt.Errorf("--%s %q: must be host:port, for example 127.0.0.1:9092", flag, address)}
 }
 
-// UnknownCommand is the error for a name that c has no command for.
+// UnknownCommand returns the error for the name of a sub-command that c does not have.
 func UnknownCommand(c *cobra.Command, name string) error {
 	remedy := fmt.Sprintf("`%s --help` lists its commands", c.CommandPath())
 	c.SuggestionsMinimumDistance = 2
@@ -30,7 +30,7 @@ func UnknownCommand(c *cobra.Command, name string) error {
 	return UsageError{fmt.Errorf("%s: there is no command %q: %s", c.CommandPath(), name, remedy)}
 }
 
-// FlagError is the error for a flag that cannot be read. It names the values that the flag takes.
+// FlagError returns the error for a flag that cannot be parsed. It lists the values that the flag takes.
 func FlagError(c *cobra.Command, err error) error {
 	remedy := fmt.Sprintf("`%s --help` lists the flags", c.CommandPath())
 	var invalid *pflag.InvalidValueError
@@ -57,7 +57,7 @@ func FlagError(c *cobra.Command, err error) error {
 		invalid.GetFlag().Name, invalid.GetValue(), wanted, remedy)}
 }
 
-// EmptyFlags returns an error if the value of a flag is empty, as that of an unset shell variable is.
+// EmptyFlags returns an error if the value of a flag is empty, because an unset shell variable is the usual cause.
 func EmptyFlags(c *cobra.Command) (err error) {
 	c.Flags().Visit(func(f *pflag.Flag) {
 		if f.Value.Type() == "string" && f.Value.String() == "" {
@@ -82,7 +82,7 @@ func NoArgs(c *cobra.Command, args []string) error {
 		c.CommandPath(), args[0])}
 }
 
-// OneArg is for commands with a single argument, which has a name and an example.
+// OneArg is for commands with a single argument, described by a name and an example.
 func OneArg(name, example string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch len(args) {
@@ -130,10 +130,10 @@ func NeedsSubcommand(c *cobra.Command, args []string) error {
 // UsageError is a mistake of the caller, on the command line or in the configuration.
 type UsageError struct{ error }
 
-// Usage makes a mistake of the caller of an error.
+// Usage marks an error as a mistake of the caller.
 func Usage(err error) error { return UsageError{err} }
 
-// Unwrap returns what was wrong.
+// Unwrap returns the mistake.
 func (e UsageError) Unwrap() error { return e.error }
 
 // StatusError is the exit status of a program that has reported its error itself.

@@ -9,13 +9,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// build is what the Go command recorded about this program.
+// build is the version information that the Go command recorded in this program.
 type build struct {
 	version, revision, goVersion string
 	modified                     bool // the tree had changes that the revision lacks
 }
 
-// BuildOf reads what `go build` leaves in the program. A build without git, as from a release archive, has no revision.
+// BuildOf reads the version information that `go build` leaves in the program. A build without git, such as from a
+// release archive, lacks a revision.
 func BuildOf(info *debug.BuildInfo) build {
 	b := build{version: info.Main.Version, goVersion: info.GoVersion}
 	for _, s := range info.Settings {
@@ -29,7 +30,7 @@ func BuildOf(info *debug.BuildInfo) build {
 	return b
 }
 
-// Text is what `weir --version` reports after the name.
+// Text returns the text that `weir --version` prints after the name.
 func (b build) Text() string {
 	version, commit := b.version, "commit "+b.revision
 	if version == "" {
@@ -44,7 +45,7 @@ func (b build) Text() string {
 	return fmt.Sprintf("%s, %s, %s %s/%s", version, commit, b.goVersion, runtime.GOOS, runtime.GOARCH)
 }
 
-// VersionText is for --version.
+// VersionText returns the text of --version.
 func VersionText() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
