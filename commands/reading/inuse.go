@@ -22,17 +22,17 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// Use is a metric that something needs, and what needs it.
+// Use is a metric in use, with the rules, reports and settings that need it.
 type Use struct {
 	Name string
 	By   []string
 }
 
-// TopMetric is the metric whose deciles `weir top` shows unless it is asked for another one.
+// TopMetric is the metric that `weir top` draws by default, as deciles.
 const TopMetric = "cpu_user"
 
-// InUse returns the metrics that rules, reports and settings name, ascending. A list of metrics drops none of them. The
-// error says why rules of the site could not be read: without these it is what the rest uses.
+// InUse returns the metrics that rules, reports and settings name, in ascending order. A list of metrics never drops
+// them. If the rules of the site cannot be read, InUse returns the reason together with the metrics of everything else.
 func InUse(cfg config.Config) ([]Use, error) {
 	by := map[string][]string{}
 	put := func(who string, names ...string) {
@@ -63,7 +63,8 @@ func InUse(cfg config.Config) ([]Use, error) {
 	return all, err
 }
 
-// computedFrom returns what each metric is computed from that the site computes. Wrong definitions have no metrics.
+// computedFrom returns, for each metric that the site computes, the metrics in its formula. If the definitions do not
+// compile, it returns nil: the check of the configuration reports that error.
 func computedFrom(cfg config.Agent) map[string][]string {
 	definitions := make([]derive.Definition, len(cfg.Metrics))
 	for i, m := range cfg.Metrics {
@@ -77,7 +78,7 @@ func computedFrom(cfg config.Agent) map[string][]string {
 }
 
 // WithList returns the configuration with the list of agent.metrics_file and the names in use. A list that cannot be
-// used restricts nothing: a node that measures too much harms nobody, one that measures too little loses for good.
+// read restricts nothing, because measuring too much is harmless, and measuring too little loses data.
 func WithList(cfg config.Config, log *slog.Logger) config.Config {
 	if cfg.Agent.MetricsFile == "" {
 		return cfg
@@ -109,11 +110,11 @@ func WithList(cfg config.Config, log *slog.Logger) config.Config {
 
 var errUnknownMetric = errors.New("there is no such metric")
 
-// shownNames is how many names a note lists.
+// shownNames is the number of names that a note lists.
 const shownNames = 12
 
-// CheckList compares the list of agent.metrics_file with the metrics that there are, and with those in use. It returns
-// notes for an administrator, and an error for what is wrong.
+// CheckList compares the list of agent.metrics_file with the catalogue and with the metrics in use. It returns notes
+// for an administrator, and an error if the list is wrong.
 func CheckList(cfg config.Config) (notes []string, err error) {
 	path := cfg.Agent.MetricsFile
 	if path == "" {
@@ -137,12 +138,13 @@ func CheckList(cfg config.Config) (notes []string, err error) {
 	return notes, errors.Join(unknownKept(path, list, known), err)
 }
 
-// isMetric reports whether a name is that of a metric. The agent measures its own skew for each source.
+// isMetric reports whether name is a metric. The skew metrics are not in the catalogue: the agent makes one for each
+// source.
 func isMetric(name string, known map[string]bool) bool {
 	return known[name] || strings.HasPrefix(name, source.SkewMetric)
 }
 
-// unknownKept returns nil, or the names that a list keeps and nothing knows.
+// unknownKept returns an error with the names that a list keeps and the catalogue does not know, or nil.
 func unknownKept(path string, list *config.MetricList, known map[string]bool) error {
 	var faults []error
 	for i, name := range list.Keep {
@@ -157,7 +159,7 @@ func unknownKept(path string, list *config.MetricList, known map[string]bool) er
 	return errors.Join(faults...)
 }
 
-// listNotes returns what an administrator may want to know of a list that is right.
+// listNotes returns notes for an administrator about a correct list, such as metrics in use that it does not mention.
 func listNotes(list *config.MetricList, known map[string]bool, uses []Use) (notes []string) {
 	note := func(names []string, text string) {
 		if len(names) > 0 {
@@ -193,7 +195,7 @@ func listNotes(list *config.MetricList, known map[string]bool, uses []Use) (note
 	return notes
 }
 
-// FirstNames lists names, the first of them where they are many.
+// FirstNames lists up to shownNames names, and counts the rest.
 func FirstNames(names []string) string {
 	if more := len(names) - shownNames; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:shownNames], ", "), more)

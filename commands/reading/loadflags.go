@@ -25,7 +25,7 @@ type simulatedMachine struct {
 	nodes, cores int
 }
 
-// simulatedMachines are those of --machine.
+// simulatedMachines returns the machines of --machine.
 func simulatedMachines() []simulatedMachine {
 	return []simulatedMachine{
 		{"supermuc", 9288, 16}, // phase 1: thin nodes, as in the PerSyst paper
@@ -42,13 +42,13 @@ func machineNames() (names []string) {
 	return names
 }
 
-// LoadFlags say what is simulated. A command has some of them.
+// LoadFlags describe the simulated nodes. A command offers some of them.
 type LoadFlags struct {
 	Nodes, Cores, metrics int
 	mix, machine          string
 }
 
-// Add gives a command the flags that say what is simulated beside its number of nodes.
+// Add gives a command the flags that describe the simulated nodes, except for their number.
 func (f *LoadFlags) Add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.IntVar(&f.Cores, "cores", 0,
@@ -66,8 +66,8 @@ func (f *LoadFlags) AddMetrics(c *cobra.Command) {
 		"metrics of a simulated node: `N`, 1 to 200 (default: 37; at most 10 with --mix test)")
 }
 
-// Resolve checks the flags of a command, and fills those that are not given. flag is the name of the number of nodes.
-// Without nodes nothing is simulated.
+// Resolve checks the flags of a command, and fills those not given. The parameter flag is the name of the command's own
+// flag for the number of nodes. Without nodes nothing is simulated.
 func (f *LoadFlags) Resolve(c *cobra.Command, flag string) error {
 	if err := f.useMachine(c, flag); err != nil {
 		return cli.Usage(err)
@@ -100,7 +100,7 @@ func (f *LoadFlags) Resolve(c *cobra.Command, flag string) error {
 	return nil
 }
 
-// useMachine fills what the machine sets, and the mix.
+// useMachine sets the nodes, the cores and the mix of a --machine. Without --machine it only sets the mix.
 func (f *LoadFlags) useMachine(c *cobra.Command, flag string) error {
 	given := c.Flags().Changed("machine")
 	if !c.Flags().Changed("mix") {
@@ -133,7 +133,7 @@ func (f *LoadFlags) useMachine(c *cobra.Command, flag string) error {
 	return fmt.Errorf("--machine %q must be one of %s", f.machine, strings.Join(machineNames(), ", "))
 }
 
-// check returns nil if there are nodes like these.
+// check returns an error if such nodes cannot be simulated.
 func (f *LoadFlags) check() error {
 	maxMetrics, hint := producers.MaxMetrics, ""
 	if f.mix == mixTest {
@@ -151,8 +151,8 @@ func (f *LoadFlags) check() error {
 	return nil
 }
 
-// Limits are those that the test mix needs, so small that exactly one of its jobs is split. Other jobs, and none, have
-// those of the configuration: they come back as they are.
+// Limits returns the limits for the simulated jobs. Those of the test mix are so small that exactly one of its jobs is
+// split. For any other mix, and without simulated nodes, Limits returns its arguments, the limits of the configuration.
 func (f *LoadFlags) Limits(lMax, lDist int) (most, dist int) {
 	if f.Nodes > 0 && f.mix == mixTest {
 		return simulatedLimits(f.Nodes)
@@ -163,7 +163,7 @@ func (f *LoadFlags) Limits(lMax, lDist int) (most, dist int) {
 // Names are the simulated nodes.
 func (f *LoadFlags) Names() []string { return producers.SimulatedNodes(f.Nodes) }
 
-// Jobs are those of the simulated nodes.
+// Jobs returns the source of the jobs on the simulated nodes.
 func (f *LoadFlags) Jobs(interval time.Duration) scheduler.Source {
 	if f.mix == mixSuperMUC {
 		return scheduler.NewSuperMUC(f.Names(), f.Cores, interval)
@@ -171,7 +171,7 @@ func (f *LoadFlags) Jobs(interval time.Duration) scheduler.Source {
 	return scheduler.NewSimulated(f.Names(), interval)
 }
 
-// Load is what the nodes are like.
+// Load returns the properties of the simulated nodes.
 func (f *LoadFlags) Load() producers.Load {
 	return producers.Load{SuperMUC: f.mix == mixSuperMUC, Cores: f.Cores, Metrics: f.metrics}
 }
@@ -202,5 +202,5 @@ func checkSimulated(flag string, n int) error {
 	return nil
 }
 
-// maxSimulated is how many simulated nodes one process has at most.
+// maxSimulated is the largest number of simulated nodes in one process.
 const maxSimulated = 100_000

@@ -1,3 +1,5 @@
+// Package reading holds the flags and checks that several groups of commands share: the archive to read, the rules of
+// the site, the metrics in use, and simulated nodes.
 package reading
 
 import (
@@ -16,7 +18,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// ReadFlags say where a report is read from, and whether a program reads it.
+// ReadFlags select the archive or the topics that a report reads, and whether a person or a program reads it.
 type ReadFlags struct {
 	cli.ConfigFlags
 	cli.CSVFlags
@@ -25,7 +27,7 @@ type ReadFlags struct {
 }
 
 func (f *ReadFlags) Add(c *cobra.Command) {
-	f.Reads = true // it finds a running weir up
+	f.Reads = true // the configuration of a running weir up counts
 	f.ConfigFlags.Add(c)
 	c.Flags().StringVar(&f.Dir, "dir", "",
 		"read the archive in `DIR`, and ask no broker (default: sink.dir, and the topic)")
@@ -34,14 +36,14 @@ func (f *ReadFlags) Add(c *cobra.Command) {
 	cli.OfferDirectories(c, "dir")
 }
 
-// Load returns the configuration. With --dir none need be there.
+// Load returns the configuration. With --dir, no configuration file is needed.
 func (f *ReadFlags) Load() (config.Config, error) {
 	if f.Dir == "" {
 		return f.ConfigFlags.Load()
 	}
 	dir, err := filepath.Abs(f.Dir)
 	if err == nil {
-		_, err = os.Stat(dir) // an archive that is not there would look like an empty one
+		_, err = os.Stat(dir) // a missing archive would look like an empty one
 	}
 	if err != nil {
 		return config.Config{}, cli.Usage(fmt.Errorf("--dir %s: %w", f.Dir, naming.Pathless(err)))
@@ -53,8 +55,8 @@ func (f *ReadFlags) Load() (config.Config, error) {
 	return f.Local()
 }
 
-// Where returns which archive is read, and whether brokers are asked too. Where they are, an archive that the user may
-// not read is left out, with a word.
+// Where returns the archive's directory, and whether brokers are asked too. If they are, an archive that the user may
+// not read is left out with a message, since the topics alone still answer.
 func (f *ReadFlags) Where(c *cobra.Command, cfg config.Config) (dir string, topic bool, err error) {
 	dir, topic = analysis.Where(cfg, f.Dir)
 	err = analysis.Readable(dir)

@@ -16,7 +16,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// RuleSet compiles the shipped rules and those of the site, without the ones that are off.
+// RuleSet compiles the shipped rules and the rules of the site, without those in find.off.
 func RuleSet(cfg config.Config) (*rules.Set, error) {
 	files, err := SiteRules(cfg.Find.Rules)
 	if err != nil {
@@ -25,7 +25,7 @@ func RuleSet(cfg config.Config) (*rules.Set, error) {
 	return CompileRules(cfg, files...)
 }
 
-// CompileRules compiles the shipped rules and those of the files. Rules may name what the agent measures.
+// CompileRules compiles the shipped rules and the rules of the files. Rules may name every metric of the catalogue.
 func CompileRules(cfg config.Config, files ...rules.Source) (*rules.Set, error) {
 	var known []rules.Known
 	for _, m := range source.Catalogue(cfg.Agent) {
@@ -38,7 +38,7 @@ func CompileRules(cfg config.Config, files ...rules.Source) (*rules.Set, error) 
 	return set, nil
 }
 
-// SiteRules reads a rule file, or all *.yaml of a directory. Without a name there is none.
+// SiteRules reads a rule file, or all *.yaml files of a directory. Without a name it returns no rules.
 func SiteRules(name string) (files []rules.Source, err error) {
 	if name == "" {
 		return nil, nil
@@ -63,12 +63,12 @@ func SiteRules(name string) (files []rules.Source, err error) {
 	return files, nil
 }
 
-// maxRuleBytes bounds what is read of a rule file or an example.
+// maxRuleBytes bounds a rule file or an example, in bytes.
 const maxRuleBytes = 64 << 20
 
 var errTooLarge = errors.New("larger than 64 MiB")
 
-// RuleFile reads a file that is not too large.
+// RuleFile reads a file of at most maxRuleBytes.
 func RuleFile(name string) ([]byte, error) {
 	return config.Answer(name, func() ([]byte, error) {
 		f, err := os.Open(name)
@@ -91,7 +91,7 @@ func Bounded(r io.Reader) ([]byte, error) {
 	return text, nil
 }
 
-// rules compiles the rules of the configuration, if there is one.
+// ConfiguredRules compiles the rules that the configuration enables. A host without a configuration uses the defaults.
 func ConfiguredRules(f *cli.ConfigFlags) (*rules.Set, error) {
 	cfg, err := f.Local()
 	if err != nil {
