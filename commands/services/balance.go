@@ -55,7 +55,7 @@ stands by.`,
 	return c
 }
 
-// balanceOf is the balancer as a service, for simulated nodes too.
+// balanceOf returns the balancer as a service. Simulated nodes are balanced too.
 func balanceOf(load reading.LoadFlags) cli.Serve {
 	run := publishing(func(
 		ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer,
@@ -73,8 +73,8 @@ func balanceOf(load reading.LoadFlags) cli.Serve {
 	}
 }
 
-// unlessSilent returns the error of a list of jobs, unless its file system hangs. Then intervals are closed without
-// that list, by the earlier Routes.
+// unlessSilent returns the error of a job list, unless its file system hangs. In that case the balancer starts, and
+// closes intervals by the earlier Routes.
 func unlessSilent(log *slog.Logger, err error) error {
 	if errors.Is(err, config.ErrSilent) {
 		log.Warn("list of jobs does not answer: the balancer goes on without it", "err", err)
@@ -83,8 +83,8 @@ func unlessSilent(log *slog.Logger, err error) error {
 	return err
 }
 
-// balance gathers the machine and the sources of jobs, and runs the balancer on them. What a person must set is a wrong
-// usage, with the settings that would do.
+// balance gathers the machine and the sources of jobs, and runs the balancer on them. If a setting is missing, the
+// error is a usage error that names the settings to choose from.
 func balance(
 	ctx context.Context, cfg config.Config, load reading.LoadFlags, log *slog.Logger, registry prometheus.Registerer,
 ) error {
@@ -116,7 +116,7 @@ func balance(
 	return balancer.Run(ctx, cfg, tree, scheduler.Join(sources...), log, balancer.NewMetrics(registry))
 }
 
-// machine waits until Slurm says which nodes there are. It returns nil if ctx ends before.
+// machine waits until Slurm reports the machine's nodes. It returns nil if ctx ends before.
 func machine(ctx context.Context, cfg config.Config, slurm *scheduler.SlurmSource, log *slog.Logger) []string {
 	var trouble kafka.Trouble
 	for {
@@ -138,7 +138,7 @@ func machine(ctx context.Context, cfg config.Config, slurm *scheduler.SlurmSourc
 	}
 }
 
-// schedulers returns the sources of jobs, and Slurm by itself if it is one of them.
+// schedulers returns the sources of jobs, and in addition Slurm if it is among them.
 func schedulers(ctx context.Context, cfg config.Config) (sources []scheduler.Source, slurm *scheduler.SlurmSource) {
 	if cfg.Balance.Slurm.Enabled {
 		slurm = scheduler.StartSlurm(ctx, cfg)
@@ -153,7 +153,7 @@ func schedulers(ctx context.Context, cfg config.Config) (sources []scheduler.Sou
 	}
 	if cfg.Balance.JobsFile != "" {
 		file := scheduler.NewFileSource(cfg.Balance.JobsFile)
-		file.Jobs(time.Now()) // a slow file is waited for here, and not when the first plan is due
+		file.Jobs(time.Now()) // wait for a slow file now, not when the first plan is due
 		sources = append(sources, file)
 	}
 	return sources, slurm

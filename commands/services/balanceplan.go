@@ -71,7 +71,7 @@ func (f *planFlags) Add(c *cobra.Command) {
 // wanted reports whether a plan is to be shown.
 func (f *planFlags) wanted() bool { return f.plan || f.explain != "" }
 
-// unused returns an error if a flag was given that only a plan has.
+// unused returns an error if a flag was given that has an effect with a plan only.
 func (f *planFlags) unused(c *cobra.Command) (err error) {
 	c.Flags().Visit(func(given *pflag.Flag) {
 		key, only := planKeys[given.Name]
@@ -87,7 +87,7 @@ func (f *planFlags) unused(c *cobra.Command) (err error) {
 	return err
 }
 
-// show prints a plan, or why a job is where it is. It works without a configuration.
+// show prints a plan, or the reasons for the place of a job. It works without a configuration.
 func (f *planFlags) show(c *cobra.Command, conf *cli.ConfigFlags) error {
 	for _, name := range []string{"simulate", "machine"} {
 		if c.Flags().Changed(name) {
@@ -125,11 +125,11 @@ func (f *planFlags) show(c *cobra.Command, conf *cli.ConfigFlags) error {
 	return printPlan(c.OutOrStdout(), p)
 }
 
-// preview plans the jobs of all sources of the configuration, or with fileAlone those of the job file. It reports what
-// of the tree file the tree leaves out.
+// preview plans the jobs of all configured sources, or with fileAlone the jobs of the job file. It reports the parts of
+// the tree file that the tree leaves out.
 func preview(ctx context.Context, cfg config.Config, fileAlone bool, report io.Writer) (*balancer.Preview, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the sources, which ask in the background
+	defer cancel() // ends the sources' goroutines
 	if fileAlone {
 		cfg.Balance.Slurm.Enabled, cfg.Balance.DropDir = false, ""
 	}
@@ -168,7 +168,8 @@ func preview(ctx context.Context, cfg config.Config, fileAlone bool, report io.W
 	return p, nil
 }
 
-// printPlan shows numbers of nodes where the JSON has their names, since a plan of a machine has thousands.
+// printPlan prints numbers of nodes in place of the names that the JSON lists, since the plan of a machine names
+// thousands.
 func printPlan(out io.Writer, p *balancer.Preview) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "JOB\tRESTART\tMETHOD\tCOLLECTORS (NODES)")

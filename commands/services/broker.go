@@ -51,7 +51,7 @@ topics.replication to 1, and make the topics with "weir topics create".`,
 	return c
 }
 
-// StartBroker starts the embedded broker. A directory that cannot be used is the caller's mistake.
+// StartBroker starts the embedded broker. A directory that cannot be used is a usage error.
 func StartBroker(dir, listen string) (*kafka.Embedded, error) {
 	b, err := kafka.StartEmbedded(dir, listen)
 	var unusable kafka.DirError

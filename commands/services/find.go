@@ -71,7 +71,7 @@ func CheckSiteRules(cfg config.Config) error {
 	return err
 }
 
-// findLive compiles the rules before it asks a broker: a wrong rule needs a person.
+// findLive compiles the rules before it asks a broker: a wrong rule needs a person, and is reported at once.
 func findLive(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	set, err := reading.RuleSet(cfg)
 	if err := errors.Join(err, CheckMachine(cfg)); err != nil {
@@ -85,7 +85,7 @@ func findLive(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		schemas.TopicFindState)(ctx, cfg, log)
 }
 
-// run does the one of the three things that the flags ask for.
+// runFind runs the one of the three uses of `weir find` that the flags select.
 func runFind(c *cobra.Command, conf *cli.ConfigFlags, f *jobs.FindFlags) error {
 	uses := 0
 	for _, asked := range []bool{f.Live, f.Like != "", f.Rule != ""} {

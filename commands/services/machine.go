@@ -16,14 +16,14 @@ import (
 	"github.com/weirhpc/weir/commands/reading"
 )
 
-// CheckMachine returns nil if the hostlists of the node types can be read, and name no node twice.
+// CheckMachine returns an error if the hostlists of the node types cannot be read, or if they name a node twice.
 func CheckMachine(cfg config.Config) error {
 	_, err := rules.NewTypes(cfg.Machine)
 	return err
 }
 
-// WithPeaks returns the configuration with the peaks of the agent's node, from its node type where agent.peak_flops and
-// agent.peak_mem_bw do not tell them.
+// WithPeaks returns the configuration with the peaks of the agent's node. agent.peak_flops and agent.peak_mem_bw come
+// first. If they are not set, the peaks come from the node's type.
 func WithPeaks(cfg config.Config) (config.Config, error) {
 	types, err := rules.NewTypes(cfg.Machine)
 	if err != nil {
@@ -35,7 +35,7 @@ func WithPeaks(cfg config.Config) (config.Config, error) {
 	return cfg, nil
 }
 
-// runningMachine is the machine of `weir up`: this host, of which CPUs and memory are known, and the simulated nodes.
+// runningMachine returns the machine of `weir up`: this host with its CPUs and memory, and the simulated nodes.
 func runningMachine(cfg config.Config, load reading.LoadFlags) []config.NodeType {
 	host := config.NodeType{Name: "host", Nodes: cfg.Agent.Node}
 	if online, err := os.ReadFile(filepath.Join(cfg.Agent.SysPath, "devices/system/cpu/online")); err == nil {

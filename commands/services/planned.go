@@ -12,8 +12,8 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// CheckJobs returns nil if the job file of a key or flag holds jobs, or none is named. Faults of single jobs do not
-// count.
+// CheckJobs returns an error if the job file of a key or flag cannot be read as a list of jobs. Faults of single jobs
+// do not count, and no file is no error.
 func CheckJobs(key, path string) error {
 	if err := cli.Readable(key, path); path == "" || err != nil {
 		return err
@@ -43,7 +43,7 @@ func unreadable(faults []scheduler.Fault) error {
 	return nil
 }
 
-// treeOf returns the tree of the machine: that of balance.tree_file, or a flat one of the nodes.
+// treeOf returns the tree of the machine: the tree of balance.tree_file if set, otherwise a flat one of the nodes.
 func treeOf(cfg config.Config, nodes []string) (*topology.Tree, error) {
 	if cfg.Balance.TreeFile == "" {
 		return topology.Flat(nodes), nil

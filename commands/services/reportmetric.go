@@ -14,7 +14,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// errNoReport is returned where nobody offers a file to report in.
+// errNoReport is returned if the environment names no file to report in.
 var errNoReport = errors.New(config.ReportVariable + " is not set: run it inside a job whose site offers it, " +
 	"or set it to the file that `weir up` prints")
 
@@ -50,7 +50,7 @@ func reportArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// reportMetric appends one line to the file, in one write. So lines of several processes do not mix.
+// reportMetric appends one line to the file in one write, so that lines of several processes do not mix.
 func reportMetric(path, name, value, unit string) error {
 	if err := source.CheckReport(name, value, unit); err != nil {
 		return cli.Usage(fmt.Errorf("reporting %.80q %.80q %.80q: %w", name, value, unit, err))
@@ -62,7 +62,7 @@ func reportMetric(path, name, value, unit string) error {
 	if unit != "" {
 		line += " " + unit
 	}
-	// It is not made: a file that no prolog made belongs to no job, and the agent would not read it.
+	// The file is never created here. A file that no prolog made belongs to no job, and the agent would not read it.
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("opening the file of %s: %w", config.ReportVariable, err)

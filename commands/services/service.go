@@ -1,3 +1,5 @@
+// Package services holds the commands that run a part of weir until they are interrupted, alone or all together in
+// `weir up`, and the commands that feed them.
 package services
 
 import (
@@ -15,7 +17,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// metered is a part that shows metrics.
+// metered is the function that runs a part and adds its metrics to the registry.
 type metered func(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error
 
 const serviceHelp = `
@@ -33,7 +35,7 @@ func newService(c *cobra.Command, run cli.Serve) *cobra.Command {
 	return c
 }
 
-// AsService gives a command what every service has, but for what it runs.
+// AsService gives a command the help and the flags that all services share. Its RunE is set by the caller.
 func AsService(c *cobra.Command) *cli.ConfigFlags {
 	conf := &cli.ConfigFlags{}
 	c.Long += serviceHelp
@@ -45,13 +47,13 @@ func AsService(c *cobra.Command) *cli.ConfigFlags {
 	return conf
 }
 
-// checked shows the metrics of a part, and runs it once the brokers and its topics are as it needs them. The agent is
-// not checked: it may not describe topics, and listens on nothing.
+// checked exports the metrics of a part, and runs the part once brokers and topics are in order. The agent is not
+// checked: it may not describe topics, and listens on nothing.
 func checked(run metered, topics ...string) cli.Serve {
 	return checkedWith(needsNothing, run, topics...)
 }
 
-// publishing is checked, for a part that writes public topics. It reads the registry's ids if topics.wire needs them.
+// publishing is checked for a part that writes public topics. It reads the registry's ids if topics.wire needs them.
 func publishing(run metered, topics ...string) cli.Serve {
 	return checkedWith(kafka.WithRegistryIDs, run, topics...)
 }
@@ -78,7 +80,7 @@ func checkedWith(
 			}
 			switch {
 			case ctx.Err() != nil:
-				return nil // asked to end during the check: nothing went wrong
+				return nil // asked to end during the check, which is no error
 			case err == nil:
 				return run(ctx, full, log, registry)
 			case errors.Is(err, kafka.ErrTopics), errors.Is(err, kafka.ErrOldBroker),

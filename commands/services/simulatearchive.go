@@ -23,7 +23,7 @@ import (
 	"github.com/weirhpc/weir/commands/reading"
 )
 
-// monthProgress is how often a long simulation reports how far it is.
+// monthProgress is the time between two progress reports of a long simulation.
 const monthProgress = 5 * time.Second
 
 func newSimulateArchive() *cobra.Command {
@@ -94,7 +94,7 @@ func offerMixes(c *cobra.Command, o *simulate.Options) {
 	cli.Offer(c, "jobs", simulate.Habits, simulate.Healthy, simulate.Problems)
 }
 
-// printMade prints what was made, with the answers: which jobs have which problems.
+// printMade prints the size of the archive, and the solution: the jobs with planted problems.
 func printMade(w io.Writer, dir string, made *simulate.Made) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d days, %d jobs, %d rows in %d files\n",
@@ -106,7 +106,7 @@ func printMade(w io.Writer, dir string, made *simulate.Made) error {
 	return err
 }
 
-// withRules lets the shipped rules find what is wrong with the jobs, as weir find would, and keeps their findings.
+// withRules lets the shipped rules judge the jobs as weir find would, and writes their findings.
 func withRules(o *simulate.Options, defaults config.Config) (err error) {
 	if o.Jobs == simulate.Habits {
 		return nil

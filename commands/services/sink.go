@@ -19,7 +19,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// archive keeps summaries, jobs and findings. Trouble with jobs and findings never ends it.
+// archive writes summaries, jobs and findings into the archive. Trouble with jobs and findings never ends it.
 func archive(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error {
 	aside, end := context.WithCancel(ctx)
 	var running sync.WaitGroup

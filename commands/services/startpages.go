@@ -14,12 +14,12 @@ import (
 	"github.com/weirhpc/weir/kafka"
 )
 
-// startTime is how long a process needs at most what only its start needs.
+// startTime is an upper bound for the start of a process, after which the pages that only the start needed can go.
 const startTime = 10 * time.Second
 
-// DropStartPages waits until the start is over. Then it takes the pages of the program that only the start needed out
-// of this process, and the free part of the heap. The binary has every part of weir, and the start touches most of it.
-// Of 26 MB that an agent had, 10 MB were such pages.
+// DropStartPages waits until the start is over, and then releases the program's pages that only the start needed and
+// the free part of the heap. The binary contains every part of weir, and the start touches most of it: 10 MB of the 26
+// MB that an agent used were such pages.
 func DropStartPages(ctx context.Context, log *slog.Logger) {
 	if !kafka.Pause(ctx, startTime) {
 		return
@@ -30,9 +30,9 @@ func DropStartPages(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// dropProgram takes all pages of the program that nobody can have written out of this process. The kernel brings back
-// each that is used again, from its cache of the file. A program that is placed anywhere is left as it is: the linker
-// may have written to its pages.
+// dropProgram releases the program's pages that cannot have been written to. The kernel reads a page again, from its
+// cache of the file, when the process uses it. A position-independent program is left alone, because the linker may
+// have written to its pages.
 func dropProgram(file string) error {
 	program, err := elf.Open(file)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// CreateTopics checks what it made, since a broker may accept a setting and keep its own.
+// CreateTopics creates the topics, and then checks them, since a broker may accept a setting and keep its own.
 func CreateTopics(ctx context.Context, cfg config.Config, out io.Writer) error {
 	cl, err := analysis.Connect(ctx, cfg)
 	if err != nil {
@@ -37,8 +37,8 @@ func CreateTopics(ctx context.Context, cfg config.Config, out io.Writer) error {
 	return kafka.Explain(cfg.Kafka, err)
 }
 
-// registryIDs returns the ids to write into topic schemas: those of the registry, or without one, those that the topic
-// has. An administrator whose configuration names no registry must not take them away from the services.
+// registryIDs returns the ids for topic schemas. They come from the registry, or if none is configured, from the topic
+// itself: an administrator without a registry in the configuration must not take the ids away from the services.
 func registryIDs(ctx context.Context, cfg config.Config, out io.Writer) (map[string]uint32, error) {
 	before, err := kafka.ReadRegistryIDs(ctx, cfg)
 	if err != nil {

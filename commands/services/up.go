@@ -28,7 +28,7 @@ import (
 	"github.com/weirhpc/weir/commands/reading"
 )
 
-// upFlags are the flags that set no key of the configuration by its name.
+// upFlags are the flags of weir up that are not keys of the configuration.
 type upFlags struct {
 	Data, jobs, Listen string
 	Load               reading.LoadFlags
@@ -87,7 +87,8 @@ It ends at Ctrl-C. All that was committed is then in the archive, and the next s
 	return c
 }
 
-// Config is the configuration of a process that runs everything: small topics, little retention, no second replica.
+// Config returns the configuration of a process that runs everything: small topics, little retention, no second
+// replica.
 func (f upFlags) Config(c *cobra.Command) (config.Config, error) {
 	if err := CheckJobs("--jobs", f.jobs); err != nil {
 		return config.Config{}, err
@@ -132,8 +133,8 @@ func (f upFlags) Config(c *cobra.Command) (config.Config, error) {
 	return cfg, cfg.Validate()
 }
 
-// up runs everything until ctx ends. Then it ends the parts in the order in which data flows. So each part still takes
-// the last records of the part before it.
+// up runs everything until ctx ends. Then it ends the parts in the order in which data flows, so that each part still
+// takes the last records of the part before it.
 func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *slog.Logger) (err error) {
 	set, err := reading.RuleSet(cfg)
 	if err != nil {
@@ -166,7 +167,7 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 		return err
 	}
 
-	folds := processors.NewMetrics(registry) // of all stages
+	folds := processors.NewMetrics(registry) // shared by all stages
 	cfg = reading.WithList(cfg, log)
 	s := &services{failure: make(chan error, 1)}
 	s.Add("summary lines", func(ctx context.Context) error {
@@ -199,7 +200,8 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	return s.wait(ctx)
 }
 
-// Source is where the jobs come from: the file, or one job on this host that never ends. Simulated jobs come on top.
+// source returns the source of the jobs: the job file, or one job on this host that never ends. Simulated jobs are
+// added.
 func (f upFlags) source(cfg config.Config) scheduler.Source {
 	var sources []scheduler.Source
 	if f.jobs != "" {
@@ -215,11 +217,11 @@ func (f upFlags) source(cfg config.Config) scheduler.Source {
 	return scheduler.Join(sources...)
 }
 
-// hostJob is the job of this machine where no file names jobs.
+// hostJob is the ID of the job on this machine, which runs if no file names jobs.
 const hostJob = "host"
 
-// offerReport makes the file in which the job host reports metrics of its own, and prints its path. Of the jobs of a
-// file, whoever starts them makes the files.
+// offerReport makes the file in which the job host reports metrics of its own, and prints its path. For jobs of a file,
+// the files are made by the program that starts them.
 func (f upFlags) offerReport(dir string, out io.Writer) error {
 	if dir == "" { // switched off by agent.report_dir
 		return nil
@@ -242,8 +244,8 @@ func (f upFlags) offerReport(dir string, out io.Writer) error {
 	return nil
 }
 
-// prepare makes the topics, and writes the address of the broker for other commands. It returns the configuration with
-// the registry's ids, where topics.wire needs them.
+// prepare makes the topics, and writes the address of the broker for other commands. It returns the configuration, with
+// the registry's ids if topics.wire needs them.
 func prepare(ctx context.Context, cfg config.Config, dir string) (config.Config, error) {
 	if err := CreateTopics(ctx, cfg, io.Discard); err != nil {
 		return cfg, err
@@ -270,7 +272,7 @@ type services struct {
 	failure chan error
 }
 
-// service is one part of weir that runs in this process. done is closed when it has ended.
+// service is one part of weir in this process. Its channel done is closed when the part ends.
 type service struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -292,7 +294,7 @@ func (s *services) Add(name string, run func(ctx context.Context) error) {
 	}()
 }
 
-// wait returns once ctx has ended, or a service has failed, and all have ended.
+// wait waits for the end of ctx or a failure, ends all services and returns the failure.
 func (s *services) wait(ctx context.Context) error {
 	var failed error
 	select {
