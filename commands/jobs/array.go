@@ -24,11 +24,11 @@ import (
 
 var errNoJobs = errors.New("none of the jobs has an interval; `weir jobs` lists those that have any")
 
-// maxTasks is how many tasks of a job array are shown at once.
+// maxTasks bounds the tasks of a job array that are shown at once.
 const maxTasks = 10_000
 
-// arrayTasks returns the tasks that an argument such as 184300_[1-60] names. Any other argument is the ID of a job, and
-// has no tasks. Behind an @ either may have the date on which the job, or each task, began.
+// arrayTasks returns the tasks of an argument such as 184300_[1-60]. Any other argument is the ID of a job, and has no
+// tasks. Both forms may end in @ and a date, on which the job or each task began.
 func arrayTasks(arg string) (id string, tasks []int64, date string, err error) {
 	arg, date, err = analysis.SplitID(arg)
 	if err != nil {
@@ -62,14 +62,14 @@ func tasksOf(arg string) (id string, tasks []int64, err error) {
 // numbers returns the IDs of jobs and arrays that the arguments name.
 func numbers(args []string) (ids []string) {
 	for _, arg := range args {
-		id, _, _, _ := arrayTasks(arg) // jobIDs has checked it
+		id, _, _, _ := arrayTasks(arg) // jobIDs has accepted it
 		ids = append(ids, id)
 	}
 	return ids
 }
 
-// taskIDs returns the jobs that the arguments name, each once and in their order. The number of a job array is all of
-// its tasks.
+// taskIDs returns the jobs that the arguments name, each once and in their order. The number of a job array stands for
+// all of its tasks.
 func taskIDs(ctx context.Context, named *analysis.Named, args []string) (ids []string, err error) {
 	seen := map[string]bool{}
 	add := func(id, date string) {
@@ -109,13 +109,13 @@ func taskIDs(ctx context.Context, named *analysis.Named, args []string) (ids []s
 	return ids, nil
 }
 
-// bins returns how many bins each of n jobs has that are shown together. All of them have to fit into memory.
+// bins returns the number of bins for each of n jobs shown together, so that all of them fit into memory.
 func bins(n, most int) int {
 	const inAll, least = 60_000, 8
 	return min(most, max(least, inAll/n))
 }
 
-// loadJobs reads each job. Of several, those without an interval are left out.
+// loadJobs reads each job. If several are asked for, jobs without an interval are left out.
 func loadJobs(
 	c *cobra.Command, named *analysis.Named, set *rules.Set, ids []string, ask analysis.Ask,
 ) (jobs []*view.Job, err error) {
@@ -130,10 +130,11 @@ func loadJobs(
 	return jobs, err
 }
 
-// patience is how long a person waits for a sign of life.
+// patience is the time after which a waiting person sees a sign of life.
 const patience = 5 * time.Second
 
-// eachJob calls fn with each job. Of several, those without an interval are reported, and one has to have some.
+// eachJob calls fn with each job. If several are asked for, jobs without an interval are reported, and only if all of
+// them lack intervals is that an error.
 func eachJob(c *cobra.Command, ids []string, fn func(id string) error) error {
 	var empty []string
 	said := time.Now()
@@ -157,7 +158,7 @@ func eachJob(c *cobra.Command, ids []string, fn func(id string) error) error {
 	return nil
 }
 
-// sayFirst reports something of the first jobs, and how many more it is true of.
+// sayFirst reports the lines of the first jobs, and the number of the others that share the problem.
 func sayFirst(c *cobra.Command, lines []string, what string) {
 	const most = 5
 	for i, line := range lines {

@@ -29,7 +29,7 @@ func pairOf(text string) (a, b string, err error) {
 	return a, b, nil
 }
 
-// correlation is a coefficient of two metrics for programs. What is not defined is null.
+// correlation is a coefficient of two metrics for programs. It is null if it is not defined.
 type correlation struct {
 	JobID       string   `json:"job_id"`
 	Restart     int32    `json:"restart"`
@@ -43,7 +43,7 @@ type correlation struct {
 	High        *float64 `json:"high"`
 }
 
-// jobCorrelation writes how two metrics of a job move together over time. The pair is that of --correlate.
+// jobCorrelation writes how the two metrics of --correlate move together over the time of a job.
 func jobCorrelation(ctx context.Context, named *analysis.Named, ids []string, metrics string, ask analysis.Ask,
 	form cli.CSVFlags, asJSON bool, w io.Writer,
 ) error {

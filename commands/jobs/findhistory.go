@@ -63,7 +63,7 @@ func FindHistory(ctx context.Context, cfg config.Config, f *FindFlags, w io.Writ
 	return printFound(w, f.Rule, found, judged)
 }
 
-// foundJob is a finding, with whose job it is about.
+// foundJob is a finding, with the owner and the queue of its job.
 type foundJob struct {
 	findingRow
 	User    string `json:"user"`
@@ -71,7 +71,7 @@ type foundJob struct {
 	Queue   string `json:"queue"`
 }
 
-// alone returns a set of one rule and of those that silence it, so that it finds what it would find among all others.
+// alone returns the set of one rule and the rules that silence it, so that it finds the same as in the whole set.
 func alone(cfg config.Config, rule string) (*rules.Set, error) {
 	cfg.Find.Off = slices.DeleteFunc(slices.Clone(cfg.Find.Off), func(id string) bool { return id == rule })
 	all, err := reading.RuleSet(cfg)
@@ -110,7 +110,7 @@ func printFound(w io.Writer, rule string, found []foundJob, judged int) error {
 	return err
 }
 
-// FindLike lists the jobs that are most like another one.
+// FindLike lists the jobs that are most similar to another one.
 func FindLike(ctx context.Context, cfg config.Config, f *FindFlags, w io.Writer) error {
 	id, _, err := analysis.SplitID(f.Like)
 	if err == nil && !naming.Valid(id) {
@@ -147,7 +147,7 @@ func FindLike(ctx context.Context, cfg config.Config, f *FindFlags, w io.Writer)
 	return t.Print(w)
 }
 
-// unlike is what jobs lack that cannot be compared with another one.
+// unlike returns the reason that no job can be compared with another one.
 func unlike(queue string) string {
 	if queue != "" {
 		return "none of queue " + schemas.Printable(queue) + " has its type of node and its metrics"

@@ -19,7 +19,8 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// printIntervals prints the rows of each job's last intervals. Of several jobs, those without any are reported.
+// printIntervals prints the rows of each job's last intervals. If several jobs are asked for, it reports those without
+// any.
 func (f *jobFlags) printIntervals(c *cobra.Command, named *analysis.Named, ids []string, ask analysis.Ask) error {
 	var all []schemas.Row
 	var short []string
@@ -49,8 +50,8 @@ func (f *jobFlags) printIntervals(c *cobra.Command, named *analysis.Named, ids [
 	return PrintJob(c.OutOrStdout(), all)
 }
 
-// jobIntervals returns rows of a job: the last ones, or all of the span of the archive that is asked for. It says why
-// there are fewer.
+// jobIntervals returns the last rows of a job, or all rows of the requested span of the archive. If they are fewer than
+// requested, fewer is the reason.
 func (f *jobFlags) jobIntervals(
 	c *cobra.Command, named *analysis.Named, id string, ask analysis.Ask,
 ) (rows []schemas.Row, fewer string, err error) {
@@ -69,15 +70,15 @@ func (f *jobFlags) jobIntervals(
 	return rows, fewer, err
 }
 
-// noRowsError is for a job that has no interval in the topic. It says why.
+// noRowsError is returned for a job without intervals in the topic. It contains the reason.
 type noRowsError struct{ why string }
 
 func (e noRowsError) Error() string { return e.why + "; `weir jobs` lists those that have any" }
 
 func (e noRowsError) Unwrap() error { return analysis.ErrNoInterval }
 
-// PrintJob shows a row for each metric. An interval without metrics has a row too, so that nobody takes it for missing.
-// Where rows are of several jobs, lives or days, each says of which.
+// PrintJob prints a row for each metric. An interval without metrics gets a row too, so that nobody takes it for
+// missing. If the rows belong to several jobs, lives or days, a column is added for each of these.
 func PrintJob(w io.Writer, rows []schemas.Row) error {
 	t := cli.NewTable(tabwriter.AlignRight)
 	several := slices.ContainsFunc(rows, func(r schemas.Row) bool { return r.JobID != rows[0].JobID })

@@ -72,7 +72,7 @@ name a span.`,
 	f.StyleFlags.Add(c)
 	c.Flags().IntVarP(&f.last, "last", "n", 3, "show the rows of the last `N` intervals")
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "intervals" { // as --last was called
+		if name == "intervals" { // the earlier name of --last
 			name = "last"
 		}
 		return pflag.NormalizedName(name)
@@ -92,7 +92,7 @@ name a span.`,
 	return c
 }
 
-// jobIDs is for commands whose arguments are jobs, or tasks of a job array.
+// jobIDs checks arguments that are jobs, or tasks of a job array.
 func jobIDs(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cli.OneArg("ID", "host")(c, args)
@@ -200,7 +200,7 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	return f.show(out, style, set, jobs)
 }
 
-// sayMissing reports metrics that are asked for and that no job has. It returns an error if there is none of them.
+// sayMissing reports requested metrics that no job measured. It returns an error if none of them was measured.
 func sayMissing(c *cobra.Command, asked []string, has func(string) bool) error {
 	missing := slices.DeleteFunc(slices.Clone(asked), func(m string) bool { return m == analysis.AllMetrics || has(m) })
 	if len(missing) == 0 {
@@ -216,7 +216,7 @@ func sayMissing(c *cobra.Command, asked []string, has func(string) bool) error {
 
 var errNoSuchMetric = errors.New("the job has no metric")
 
-// show writes what was asked for to the reader's terminal, or for programs.
+// show writes the requested part of the jobs to the reader's terminal, or for programs.
 func (f *jobFlags) show(out io.Writer, style term.Style, set *rules.Set, jobs []*view.Job) error {
 	switch {
 	case f.totals && (f.AsJSON || f.AsCSV):
@@ -241,7 +241,7 @@ func (f *jobFlags) show(out io.Writer, style term.Style, set *rules.Set, jobs []
 	return term.Several(out, jobs, all, style)
 }
 
-// ask returns what is asked of the archive and the topic.
+// ask translates the flags into a request to the archive and the topic.
 func (f *jobFlags) ask(now time.Time) (a analysis.Ask, err error) {
 	a = analysis.Ask{Restart: f.restart, MaxBins: 120}
 	if f.metrics != "" {

@@ -1,3 +1,5 @@
+// Package jobs holds the commands that show jobs: lists, reports, pages, findings, rules and live views. They read the
+// archive, the topics or both.
 package jobs
 
 import (
@@ -81,7 +83,7 @@ and how complete it is.`,
 	return c
 }
 
-// ask returns what is asked of the archive and the topics.
+// ask translates the flags into a request to the archive and the topics.
 func (f *jobsFlags) ask(now time.Time) (a analysis.ListAsk, err error) {
 	a = analysis.ListAsk{
 		User: f.user, Account: f.account, Queue: f.queue, Finding: f.finding, Sort: f.sort, Limit: f.limit,
@@ -137,12 +139,12 @@ func (f *jobsFlags) run(c *cobra.Command, ask analysis.ListAsk) error {
 	return cli.PrintRows(c.OutOrStdout(), f.CSVFlags, jobLines(lists, last, f.chosen()))
 }
 
-// chosen reports whether the user wants some jobs alone.
+// chosen reports whether the flags select some jobs only.
 func (f *jobsFlags) chosen() bool {
 	return f.limit > 0 || cmp.Or(f.user, f.account, f.queue, f.finding, f.since) != ""
 }
 
-// lastIntervals returns the last summary of each job of the topic; none where no broker is asked.
+// lastIntervals returns the last summary of each job in the topic, or nothing if no broker is asked.
 func lastIntervals(ctx context.Context, cfg config.Config, ask analysis.ListAsk) ([]analysis.JobRow, error) {
 	if !ask.Topic {
 		return nil, nil
@@ -150,7 +152,7 @@ func lastIntervals(ctx context.Context, cfg config.Config, ask analysis.ListAsk)
 	return analysis.Jobs(ctx, cfg)
 }
 
-// jobLine is a job for programs. What is not known is null.
+// jobLine is a job for programs. Unknown values are null.
 type jobLine struct {
 	analysis.JobRow
 	Account    string              `json:"account"`
@@ -166,11 +168,11 @@ type jobLine struct {
 	Finding    *string             `json:"finding"`
 	Class      *string             `json:"class"`
 	Severity   *float64            `json:"severity"`
-	Of         map[string]*float64 `json:"of"` // the metric that --sort names
+	Of         map[string]*float64 `json:"of"` // the values by which --sort orders
 }
 
-// jobLines are the jobs of the lists, each with its last interval. If all jobs are wanted, those that have an interval
-// alone come last: the pseudo-jobs, and jobs whose record is gone.
+// jobLines joins the listed jobs with their last intervals. If all jobs are wanted, jobs with an interval but without a
+// record come last: the pseudo-jobs, and jobs that the topic has forgotten.
 func jobLines(lists *view.Lists, last []analysis.JobRow, chosen bool) []jobLine {
 	interval := map[schemas.JobKey]analysis.JobRow{}
 	for _, r := range last {
@@ -217,7 +219,7 @@ func lineOf(row analysis.JobRow, l *view.JobLine) jobLine {
 	return line
 }
 
-// finite returns nil for what JSON has no number for.
+// finite returns nil for numbers that JSON cannot represent.
 func finite(v *float64) *float64 {
 	if v == nil || math.IsNaN(*v) || math.IsInf(*v, 0) {
 		return nil

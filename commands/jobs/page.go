@@ -21,20 +21,20 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// jobPage writes the HTML page of a job to a file. Peers may be nil: the page then has no rank among others.
+// jobPage writes the HTML page of a job to a file. If peers is nil, the page shows no rank among other jobs.
 func jobPage(file string, j *view.Job, peers *view.Peers) error {
 	return writePage(file, func(w io.Writer) error {
 		return pages.Job(w, j, pages.Options{Now: time.Now(), Version: cli.VersionText(), Peers: peers})
 	})
 }
 
-// A page has room for more bins than a terminal. Ranks are among the jobs of a season.
+// A page offers room for more bins than a terminal. Ranks are among the jobs of a season.
 const (
 	pageBins = 240
 	peerDays = 90
 )
 
-// jobsPage writes the page of a job, or of several together. Ranks are of the archive, if there is one.
+// jobsPage writes the page of a job, or of several together. Ranks come from the archive, if there is one.
 func jobsPage(ctx context.Context, cfg config.Config, ask analysis.Ask, file string, jobs []*view.Job) error {
 	j := jobs[0]
 	if len(jobs) > 1 {
@@ -66,8 +66,8 @@ func writePage(file string, write func(io.Writer) error) error {
 	return WriteWhole("--html", file, write)
 }
 
-// WriteWhole replaces the file that an option names by a whole one, so that nobody opens half of it. What is no regular
-// file, such as /dev/stdout, is written to.
+// WriteWhole replaces the file of an option in one step, so that nobody opens half of it. A device or a pipe, such as
+// /dev/stdout, is written to instead.
 func WriteWhole(option, file string, write func(io.Writer) error) (err error) {
 	info, err := os.Stat(file)
 	if err == nil && !info.Mode().IsRegular() {
@@ -75,11 +75,11 @@ func WriteWhole(option, file string, write func(io.Writer) error) (err error) {
 	}
 	target := file
 	if err == nil {
-		if target, err = filepath.EvalSymlinks(file); err != nil { // a link stays one
+		if target, err = filepath.EvalSymlinks(file); err != nil { // a link stays a link
 			return fmt.Errorf("%s %q: %w", option, file, err)
 		}
 	}
-	// os.CreateTemp keeps a file from all others. This one is as open as the umask lets it be.
+	// os.CreateTemp would make a file that only its owner may read. The umask decides about this one.
 	name := filepath.Join(filepath.Dir(target), fmt.Sprintf(".weir-page-%d-%d", os.Getpid(), time.Now().UnixNano()))
 	mode := os.FileMode(0o666)
 	if info != nil {
@@ -96,7 +96,7 @@ func WriteWhole(option, file string, write func(io.Writer) error) (err error) {
 			err = fmt.Errorf("%s %q: %w", option, file, err)
 		}
 	}()
-	if info != nil { // the umask does not count for an older file
+	if info != nil { // an existing file keeps its mode, whatever the umask
 		if err := f.Chmod(mode); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func WriteWhole(option, file string, write func(io.Writer) error) (err error) {
 	return os.Rename(name, target)
 }
 
-// writeDevice writes to what is there and stays: a device or a pipe.
+// writeDevice writes to an existing device or pipe.
 func writeDevice(option, file string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err == nil {

@@ -89,7 +89,7 @@ What to tune first is ranked by core-hours times severity of the findings. --jso
 	return c
 }
 
-// read returns the report, from the archive alone: no broker need answer.
+// read returns the report. It reads the archive only, so no broker needs to answer.
 func (f *systemFlags) read(c *cobra.Command) (*system.Report, error) {
 	ask, err := f.ask(time.Now())
 	if err != nil {

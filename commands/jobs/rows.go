@@ -12,7 +12,7 @@ import (
 )
 
 // totalRow is a metric of a job over its whole life, for programs. Its names are the columns of the archive's table
-// job_totals. What a report does not know is null.
+// job_totals. Unknown values are null.
 type totalRow struct {
 	Cluster string  `json:"cluster"`
 	JobID   string  `json:"job_id"`
@@ -54,7 +54,7 @@ type totalRow struct {
 	D9        *float64  `json:"d9"`
 	D10       *float64  `json:"d10"`
 	RankError *float64  `json:"rank_error"`
-	Lo        []float64 `json:"lo"` // null where the deciles are exact
+	Lo        []float64 `json:"lo"` // null if the deciles are exact
 	Hi        []float64 `json:"hi"`
 
 	CertifiedCount *int64 `json:"certified_count"`

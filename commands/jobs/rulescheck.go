@@ -72,7 +72,7 @@ finding, a silent one must not. It ends with status 1 if an example does otherwi
 
 var errExamples = errors.New("examples of rules differ from what the rules find")
 
-// checkRules runs the examples of all rules, or of those of one file, and prints a line for each rule.
+// checkRules runs the examples of all rules, or of the rules of one file, and prints a line for each rule.
 func checkRules(w io.Writer, set *rules.Set, types *rules.Types, only string) error {
 	var b strings.Builder
 	bad := 0

@@ -73,7 +73,7 @@ head in base64. Its head_schema names the schema with which the head begins.`,
 	return c
 }
 
-// PrintRecord shows a record on one line. A key may hold any bytes, so it is made printable.
+// PrintRecord prints a record on one line. Unprintable bytes of the key are escaped, as a key may contain any.
 func PrintRecord(w io.Writer, r analysis.TailRecord) error {
 	key, schema := "-", "-"
 	if r.Key != nil {

@@ -93,7 +93,7 @@ func (f *topFlags) check() error {
 	return nil
 }
 
-// usualDelay is how long after its end a summary may come, generously.
+// usualDelay is a generous bound for the time between the end of an interval and its summary.
 const usualDelay = 10 * time.Second
 
 func topOnce(ctx context.Context, w io.Writer, cfg config.Config, o term.TopOptions) error {
@@ -115,7 +115,7 @@ func topScreen(ctx context.Context, cfg config.Config, o term.TopOptions) error 
 	}
 	frames := make(chan *system.Frame)
 	group, ctx := errgroup.WithContext(ctx)
-	var failed error // the screen ends with the frames: its errQuit may come before the reader's error
+	var failed error // the screen ends with the frames: its errQuit may arrive before the reader's error
 	group.Go(func() error {
 		defer close(frames)
 		defer usable(screen.Fini)
