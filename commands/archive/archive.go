@@ -1,3 +1,5 @@
+// Package archive holds the commands that maintain the archive, check it against the topics, and query it: archive,
+// audit, replay and sql.
 package archive
 
 import (
@@ -35,7 +37,7 @@ docs/archive.md describes the files, and what a reader may see while they are re
 	return c
 }
 
-// ArchiveFlags say which archive is meant. --dir needs no configuration.
+// ArchiveFlags select the archive. With --dir no configuration is needed.
 type ArchiveFlags struct {
 	cli.ConfigFlags
 	dir    string
@@ -43,14 +45,14 @@ type ArchiveFlags struct {
 }
 
 func (f *ArchiveFlags) Add(c *cobra.Command) {
-	f.Reads = true // it finds the prefix of a running weir up
+	f.Reads = true // for the prefix of a running weir up
 	f.ConfigFlags.Add(c)
 	c.Flags().StringVar(&f.dir, "dir", "", "`DIR` of the archive (default: sink.dir of the configuration)")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object a line")
 	cli.OfferDirectories(c, "dir")
 }
 
-// Load returns the directory and the topic of the archive. It needs no broker.
+// Load returns the directory and the topic of the archive. It asks no broker.
 func (f *ArchiveFlags) Load() (dir, topic string, err error) {
 	cfg, err := config.Load(f.Source(cli.EtcFile))
 	if err != nil {
@@ -78,7 +80,7 @@ func dates(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// compactMemory is where the garbage collector begins to work harder.
+// compactMemory is the soft memory limit of `weir compact`, in bytes: beyond it the garbage collector works harder.
 const compactMemory = 88 << 20
 
 func newCompact() *cobra.Command {
@@ -125,7 +127,7 @@ It ends with status 1 if a date that is due could not be compacted, and reports 
 	return c
 }
 
-// compactReport prints each date as soon as it is done.
+// compactReport prints each date as soon as it is compacted.
 type compactReport struct {
 	out    io.Writer
 	asJSON bool

@@ -118,7 +118,7 @@ func (f *replayFlags) options(now time.Time) (o replay.Options, err error) {
 		}
 		o.Definitions = append(o.Definitions, d)
 	}
-	_, err = derive.Compile(o.Definitions) // before any broker is asked
+	_, err = derive.Compile(o.Definitions) // before a broker is asked
 	o.Metrics, o.AsCollected = f.metrics, f.asCollected
 	return o, err
 }
@@ -171,7 +171,7 @@ func (f *replayFlags) archive(c *cobra.Command, cfg config.Config, o replay.Opti
 	})
 }
 
-// finishReplay runs a replay, and reports what a reader must know of it.
+// finishReplay runs a replay, and reports the conditions that a reader of its rows must know.
 func finishReplay(c *cobra.Command, run func() (*replay.Report, error)) error {
 	r, err := run()
 	switch {

@@ -71,7 +71,7 @@ without files has an empty view, so print them anew when a table appears.`,
 	return c
 }
 
-// sqlOptions say what `weir sql` does.
+// sqlOptions are the flags and arguments of `weir sql`.
 type sqlOptions struct {
 	query, file, duckdb       string
 	asked, asJSON, csv, print bool
@@ -89,8 +89,8 @@ func (o *sqlOptions) check() error {
 	return nil
 }
 
-// args returns what duckdb is started with. The views are an argument: a program that wraps duckdb may pass no other
-// files on.
+// args returns the arguments of duckdb. The views are passed as an argument, not as a file: a program that wraps duckdb
+// may not pass other open files on.
 func (o *sqlOptions) args(views string) []string {
 	args := []string{"-bail", "-cmd", views}
 	switch {
@@ -107,7 +107,7 @@ func (o *sqlOptions) args(views string) []string {
 	case o.file != "":
 		file := o.file
 		if !filepath.IsAbs(file) {
-			file = "./" + file // its name may begin with -
+			file = "./" + file // the name may begin with -
 		}
 		args = append(args, "-f", file)
 	}
@@ -142,8 +142,8 @@ func runSQL(c *cobra.Command, dir string, o sqlOptions) error {
 	return sink.Reading(c.Context(), dir, start)
 }
 
-// runDuckDB runs duckdb until it ends. Its status is ours. Ctrl-C reaches both. A session goes on then, since duckdb
-// ends its query alone.
+// runDuckDB runs duckdb until it ends, and returns its status. Ctrl-C reaches both processes. In a session weir ignores
+// it, since duckdb only ends its query.
 func runDuckDB(c *cobra.Command, session bool, program string, args []string) error {
 	ctx := c.Context()
 	if session {
@@ -152,7 +152,7 @@ func runDuckDB(c *cobra.Command, session bool, program string, args []string) er
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, c.OutOrStdout(), c.ErrOrStderr()
 	if file := cli.OutputFile(cmd.Stdout); file != nil {
-		cmd.Stdout = file // so that duckdb knows the width of the terminal
+		cmd.Stdout = file // a file, so that duckdb finds the width of the terminal
 	}
 	if file := cli.OutputFile(cmd.Stderr); file != nil {
 		cmd.Stderr = file
@@ -173,7 +173,7 @@ func runDuckDB(c *cobra.Command, session bool, program string, args []string) er
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &ended) && ended.Exited():
-		return cli.StatusError(ended.ExitCode()) // it has reported why
+		return cli.StatusError(ended.ExitCode()) // duckdb has printed the reason
 	case errors.As(err, &ended) && ended.Sys().(syscall.WaitStatus).Signal() == syscall.SIGPIPE:
 		return syscall.EPIPE
 	case err != nil:

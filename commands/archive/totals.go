@@ -21,7 +21,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// totalsFlags say which totals are meant.
+// totalsFlags select the totals.
 type totalsFlags struct {
 	ArchiveFlags
 	through          string
@@ -69,7 +69,7 @@ It ends with status 1 if the totals of a date could not be made, and reports wha
 	return c
 }
 
-// frontier returns what decides which jobs are final.
+// frontier returns the function that decides which jobs are final.
 func (f *totalsFlags) frontier() (func(context.Context, totals.Archived) (totals.Frontier, error), error) {
 	if f.through != "" {
 		at, err := time.Parse(time.RFC3339, f.through)
@@ -98,7 +98,7 @@ func (f *totalsFlags) frontier() (func(context.Context, totals.Archived) (totals
 	}, nil
 }
 
-// options returns what is common to all that reads the archive's rows.
+// options returns the options that all readers of the archive's rows share.
 func (f *totalsFlags) options(c *cobra.Command) (o totals.Options, err error) {
 	o = totals.Options{Interim: f.interim, Wait: f.wait}
 	if f.wait < 0 {
@@ -135,7 +135,7 @@ func (f *totalsFlags) make(c *cobra.Command, args []string) error {
 	return errors.Join(err, show.err)
 }
 
-// waitsFor says why jobs are not final.
+// waitsFor returns the reason that jobs are not final.
 func waitsFor(f totals.Frontier) string {
 	if f.ThroughMs < 0 {
 		return f.Reason
@@ -148,7 +148,7 @@ func waitsFor(f totals.Frontier) string {
 	return text
 }
 
-// totalsReport prints each date as soon as it is done.
+// totalsReport prints each date as soon as its totals are made.
 type totalsReport struct {
 	out     io.Writer
 	asJSON  bool
@@ -210,7 +210,7 @@ func text(s *string) string {
 	return *s
 }
 
-// archiveStats are the numbers of a date, with those of the totals of jobs that ended on it.
+// archiveStats are the numbers of a date, together with the totals of jobs that ended on it.
 type archiveStats struct {
 	compact.DateStats
 	Totals      int64 `json:"totals"`
@@ -231,7 +231,7 @@ func statsOf(ctx context.Context, dir, topic string) (all []archiveStats, err er
 		all = append(all, archiveStats{s, sizes[s.Date].Rows, sizes[s.Date].Bytes})
 		delete(sizes, s.Date)
 	}
-	for date, s := range sizes { // its rows were deleted
+	for date, s := range sizes { // dates without rows: they were deleted
 		all = append(all, archiveStats{compact.DateStats{Date: date}, s.Rows, s.Bytes})
 	}
 	slices.SortFunc(all, func(a, b archiveStats) int { return strings.Compare(a.Date, b.Date) })
