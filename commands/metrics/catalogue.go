@@ -1,3 +1,5 @@
+// Package metrics holds the commands around `weir metrics`: the catalogue, the selection of metrics worth measuring,
+// and the watch over an earlier selection.
 package metrics
 
 import (
@@ -78,8 +80,8 @@ type MetricRow struct {
 	Source    string `json:"source"`
 	Origin    string `json:"origin"`
 	Formula   string `json:"formula"`
-	Available *bool  `json:"available,omitempty"` // nil where the host was not probed
-	Reason    string `json:"reason,omitempty"`    // why it is not available
+	Available *bool  `json:"available,omitempty"` // nil if the host was not probed
+	Reason    string `json:"reason,omitempty"`    // the reason if it is not available
 }
 
 func Catalogue(cfg config.Agent) (rows []MetricRow) {
@@ -92,7 +94,7 @@ func Catalogue(cfg config.Agent) (rows []MetricRow) {
 	return rows
 }
 
-// probe fills in what this host has.
+// probe marks the metrics that this host measures, and the reasons for the others.
 func probe(ctx context.Context, cfg config.Config, rows []MetricRow) error {
 	h := source.Open(cfg.Agent, slog.New(slog.DiscardHandler))
 	defer h.Close()
@@ -115,7 +117,7 @@ func probe(ctx context.Context, cfg config.Config, rows []MetricRow) error {
 	return nil
 }
 
-// printCatalogue prints the metrics below their sources. Text that is too long for a line goes on below its beginning.
+// printCatalogue prints the metrics below their sources. A text too long for its line continues below its beginning.
 func printCatalogue(w io.Writer, rows []MetricRow) error {
 	var text strings.Builder
 	name, unit, kind, shared := 0, 0, 0, ""
@@ -129,7 +131,7 @@ func printCatalogue(w io.Writer, rows []MetricRow) error {
 				text.WriteString("\n")
 			}
 			head := r.Source + ": "
-			if r.Scope != "" { // a metric that the site computes has that of its inputs
+			if r.Scope != "" { // a metric that the site computes takes the scope of its inputs
 				head = fmt.Sprintf("%s (%s): ", r.Source, r.Scope)
 			}
 			fmt.Fprintf(&text, "%s%s\n", head, cli.Wrapped(r.Origin, 4, len(head)))
@@ -154,8 +156,8 @@ func printCatalogue(w io.Writer, rows []MetricRow) error {
 	return err
 }
 
-// sharedReason is why all metrics of the first row's source are absent, and empty where that differs. One alone shares
-// it with none.
+// sharedReason returns the reason for which all metrics of the first row's source are absent. It is empty if the
+// reasons differ, or if the source has a single metric.
 func sharedReason(rows []MetricRow) string {
 	n := 0
 	for n < len(rows) && rows[n].Source == rows[0].Source {

@@ -119,7 +119,7 @@ type driftLine struct {
 	*selection.DriftReport
 }
 
-// printDrift prints the verdict. Its exit status is that of the command.
+// printDrift prints the verdict, and returns the exit status of the command as an error.
 func printDrift(w io.Writer, list string, l *config.MetricList, r *selection.DriftReport, asJSON bool) error {
 	if asJSON {
 		if err := cli.PrintJSON(w, []driftLine{{List: list, Created: l.Created, DriftReport: r}}); err != nil {
@@ -181,7 +181,7 @@ func driftText(w io.Writer, l *config.MetricList, r *selection.DriftReport) erro
 	return nil
 }
 
-// printCanaries prints the dropped metrics with a stretch above the limit.
+// printCanaries prints the dropped metrics that exceeded their limit for a stretch of rows.
 func printCanaries(w io.Writer, all []selection.CanaryDrift) error {
 	worst := slices.DeleteFunc(slices.Clone(all), func(c selection.CanaryDrift) bool { return c.Parted == 0 })
 	if len(worst) == 0 {
@@ -202,7 +202,7 @@ func printCanaries(w io.Writer, all []selection.CanaryDrift) error {
 	return t.Print(w)
 }
 
-// at is a time of milliseconds.
+// at formats a time in milliseconds since 1970.
 func at(ms *int64) string {
 	if ms == nil {
 		return "-"
@@ -210,7 +210,7 @@ func at(ms *int64) string {
 	return time.UnixMilli(*ms).UTC().Format(time.RFC3339)
 }
 
-// watched is the part drift of a list, as package selection has it.
+// watched converts the part drift of a list to the types of package selection.
 func watched(d *config.MetricDrift) *selection.Drift {
 	w := &selection.Drift{Centred: d.Centred}
 	for _, m := range d.Models {
@@ -241,7 +241,7 @@ func watched(d *config.MetricDrift) *selection.Drift {
 	return w
 }
 
-// driftOf is the part drift of a list. A metric that is in use is kept even if the selection drops it: nothing watches
+// driftOf makes the part drift of a list. A metric in use is kept even if the selection drops it, so no model watches
 // it.
 func driftOf(l *config.MetricList, w *selection.Drift) *config.MetricDrift {
 	d := &config.MetricDrift{Centred: w.Centred}

@@ -34,16 +34,16 @@ const (
 	fromCounters = "counters"
 )
 
-// observationFlags say which observations a command of `weir metrics` reads.
+// observationFlags select the observations that a command of `weir metrics` reads.
 type observationFlags struct {
 	cli.ConfigFlags
 	dir, from, jobs, since, until string
 	responses, statistics         []string
-	withNodes                     bool // read how many nodes had each metric
+	withNodes                     bool // also count the nodes that measured each metric
 }
 
 func (f *observationFlags) Add(c *cobra.Command) {
-	f.Reads = true // it finds a running weir up
+	f.Reads = true // for the topics of a running weir up
 	f.ConfigFlags.Add(c)
 	flags := c.Flags()
 	flags.StringVar(&f.from, "from", fromArchive, "read `WHERE`: archive, counters (the topic), or a file NAME.csv")
@@ -55,7 +55,7 @@ func (f *observationFlags) Add(c *cobra.Command) {
 	flags.StringVar(&f.since, "since", "",
 		"intervals since `TIME`: 7d ago, or a date of UTC (default: the archive's last 30 days)")
 	flags.StringVar(&f.until, "until", "", "intervals before `TIME` (default: the end)")
-	if !f.withNodes { // a list says which it needs
+	if !f.withNodes { // a list names its own
 		flags.StringSliceVar(&f.statistics, "statistics", analysis.Statistics(),
 			"use this `LIST` of each metric: mean, deciles from d0 to d10")
 	}
@@ -86,7 +86,8 @@ func (f *observationFlags) table(c *cobra.Command) (*selection.Table, config.Con
 	return t, cfg, nil
 }
 
-// ask reads the flags. Files of responses are read here: a mistake in one shows before the archive is read.
+// ask translates the flags. It reads the files of responses at once, so that a mistake in one shows before the archive
+// is read.
 func (f *observationFlags) ask(now time.Time) (a analysis.ObserveAsk, err error) {
 	if a.From, err = cli.TimeFlag("since", f.since, now); err != nil {
 		return a, err
@@ -140,7 +141,7 @@ func isTable(name string) bool {
 	return strings.HasSuffix(name, ".csv") || strings.HasSuffix(name, ".csv.gz")
 }
 
-// readResponse reads a file of responses. The response has the name of the file.
+// readResponse reads a file of responses. The file's name is the name of the response.
 func readResponse(file string) (given analysis.Given, err error) {
 	in, done, err := openTable(file)
 	if err != nil {
@@ -234,8 +235,8 @@ func (f *observationFlags) archiveDir() (dir string, cfg config.Config, err erro
 	return dir, cfg, analysis.Readable(dir)
 }
 
-// describe fills in what the catalogue knows of metrics. Of what agents measured, the others are left out: a job
-// reported them, and agents cannot drop them. The columns of a file stay.
+// describe adds the catalogue's source and kind to the metrics. Unless others is set, it removes metrics of the archive
+// that agents do not measure: jobs reported them, and agents cannot drop them. The columns of a file all stay.
 func describe(t *selection.Table, cfg config.Config, others bool) {
 	known := map[string]source.Metric{}
 	for _, m := range source.Catalogue(cfg.Agent) {
@@ -253,17 +254,17 @@ func describe(t *selection.Table, cfg config.Config, others bool) {
 	}
 }
 
-// progressEvery is how often a command reports how far it is.
+// progressEvery is the time between two progress reports.
 const progressEvery = 2 * time.Second
 
-// progress reports how far a command is, on standard error.
+// progress reports the state of a long command on standard error.
 type progress struct {
 	out  io.Writer
 	now  func() time.Time
 	last time.Time
 }
 
-// step reports a step, unless the last one was just reported. The first is not: short commands report none.
+// step reports a step, at most one in progressEvery. The first is never reported, so that short commands print none.
 func (p *progress) step(text string) {
 	now := p.now()
 	if p.last.IsZero() {

@@ -246,7 +246,7 @@ func (f *selectFlags) read() (previous []string, cpu map[string]float64, err err
 	return previous, cpu, nil
 }
 
-// literal prints what the published method selects for each response.
+// literal prints the metrics that the published method selects for each response.
 func (f *selectFlags) literal(c *cobra.Command, t *selection.Table) error {
 	o := selection.LiteralOptions{
 		Threshold: f.threshold, FToRemove: f.fToRemove, Quadratic: f.model == modelQuadratic,
@@ -272,7 +272,7 @@ func (f *selectFlags) literal(c *cobra.Command, t *selection.Table) error {
 	return failed
 }
 
-// worked runs what computes alone beside the command, which Ctrl-C ends at once.
+// worked runs a long computation in a goroutine, so that Ctrl-C ends the command at once.
 func worked[T any](c *cobra.Command, t *selection.Table, work func() (T, error)) (T, error) {
 	type result struct {
 		of  T
@@ -295,8 +295,8 @@ func worked[T any](c *cobra.Command, t *selection.Table, work func() (T, error))
 	}
 }
 
-// options are those of the selection. kept has what needs each metric that is kept in any case; used gets those of
-// --keep.
+// options returns the options of the selection. The map kept lists, for each metric that is kept in any case, its
+// users; the patterns of --keep are added to used.
 func (f *selectFlags) options(t *selection.Table, cfg config.Config, used map[string][]string) (
 	o selection.Options, kept map[string][]string, main []string, err error,
 ) {
@@ -328,7 +328,7 @@ func (f *selectFlags) options(t *selection.Table, cfg config.Config, used map[st
 	return o, kept, main, nil
 }
 
-// selected selects, and gathers what a person weighs before following it.
+// selected selects metrics, and gathers the facts that a person weighs before following the selection.
 func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[string][]string, previous []string,
 	costs *hostCosts,
 ) (r *selection.Report, o selection.Options, err error) {
@@ -337,7 +337,7 @@ func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[s
 		return nil, o, err
 	}
 	o.Previous = previous
-	if f.cost != "" { // what is measured here differs from run to run, and must not choose
+	if f.cost != "" { // measured costs differ from run to run, and must not change the choice
 		o.Cost = costs.cpu
 	}
 	s, err := selection.Select(t, o)
@@ -363,7 +363,7 @@ func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[s
 		}
 	}
 	if len(s.Kept) == 0 || !s.Predictable && len(t.Responses) > 0 {
-		return r, o, nil // nothing is dropped, and so nothing saved
+		return r, o, nil // nothing is dropped, so nothing is saved
 	}
 	list := listOf(r, used, cfg)
 	keeps := func(name string) bool { return list.Measures("", name) }
@@ -378,7 +378,7 @@ func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[s
 	return r, o, nil
 }
 
-// unjudged warns of metrics that agents would no longer measure though no row had them: nothing is known of these.
+// unjudged warns of metrics that agents would stop measuring although no row had them: nothing is known about these.
 func unjudged(t *selection.Table, cfg config.Config, keeps func(name string) bool) []string {
 	var unseen []string
 	for _, m := range source.Catalogue(cfg.Agent) {
@@ -394,10 +394,11 @@ func unjudged(t *selection.Table, cfg config.Config, keeps func(name string) boo
 		"would measure them. --keep keeps those that you want: %s", len(unseen), reading.FirstNames(unseen))}
 }
 
-// frontierCells bounds a table for which selections without whole sources are tried, each a selection of its own.
+// frontierCells bounds the tables for which selections without whole sources are tried, since each is a selection of
+// its own.
 const frontierCells = 4_000_000
 
-// matching returns the names that any of the patterns matches. A pattern that matches none is a mistake.
+// matching returns the names that match any of the patterns. A pattern without a match is an error.
 func matching(names, patterns []string, flag string) (found []string, err error) {
 	has := map[string]bool{}
 	for _, p := range patterns {
@@ -414,7 +415,7 @@ func matching(names, patterns []string, flag string) (found []string, err error)
 	return slices.Sorted(maps.Keys(has)), nil
 }
 
-// known reports whether any metric is of the catalogue.
+// known reports whether the catalogue has any of the table's metrics.
 func known(t *selection.Table) bool {
 	return slices.ContainsFunc(t.Metrics, func(m selection.Metric) bool { return m.Source != "" })
 }
@@ -476,7 +477,7 @@ func writeIndented(w io.Writer, value any) error {
 	return e.Encode(value)
 }
 
-// listName is where a list says that it came from.
+// listName returns the origin of a list, as the list records it.
 func (f *selectFlags) listName() string {
 	name := []string{f.from}
 	for _, part := range []struct{ flag, value string }{

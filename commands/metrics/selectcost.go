@@ -20,15 +20,15 @@ import (
 	"github.com/weirhpc/weir/commands/agent"
 )
 
-// hostCosts are what sources cost on a host.
+// hostCosts are the costs of the sources on a host.
 type hostCosts struct {
 	cpu     map[string]float64 // microseconds of a reading, by source
-	from    string             // a file; empty: this host
+	from    string             // file of the costs; empty for this host
 	columns []source.Column    // an interval of this host, for the size of its records
 	cpus    []int32
 }
 
-// costReadings is how often this host's sources are read. Their median counts.
+// costReadings is the number of times that this host's sources are read. The median counts.
 const costReadings = 20
 
 // measureCosts reads the sources of this host.
@@ -49,7 +49,7 @@ func measureCosts(ctx context.Context, cfg config.Config) (c hostCosts, err erro
 	return c, err
 }
 
-// of is what a selection saves where agents go on measuring some metrics.
+// of returns the saving of a selection, if agents go on measuring the metrics that keeps accepts.
 func (c *hostCosts) of(t *selection.Table, cfg config.Config, keeps func(name string) bool) *selection.Cost {
 	if !known(t) {
 		return nil
@@ -71,7 +71,7 @@ func (c *hostCosts) of(t *selection.Table, cfg config.Config, keeps func(name st
 	return cost
 }
 
-// record is the size of a record of this host's interval with some metrics, in bytes.
+// record returns the size in bytes of this host's record of an interval, with the metrics that takes accepts.
 func (c *hostCosts) record(takes func(name string) bool) int {
 	b := &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{Node: "n0001", JobID: "4711", Cpus: c.cpus}}
 	for _, k := range c.columns {

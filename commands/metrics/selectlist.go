@@ -20,7 +20,7 @@ import (
 	"github.com/weirhpc/weir/commands/jobs"
 )
 
-// listOf makes the list of a selection. Names in use are on it, also those that no row had, if agents can measure them.
+// listOf makes the list of a selection. It includes the names in use that agents can measure, even if no row had them.
 func listOf(r *selection.Report, used map[string][]string, cfg config.Config) *config.MetricList {
 	l := &config.MetricList{
 		Version: 1, Rows: r.Rows, Blocks: r.Blocks, Responses: r.Responses, Method: r.Method,
@@ -63,13 +63,13 @@ func listOf(r *selection.Report, used map[string][]string, cfg config.Config) *c
 	return l
 }
 
-// leftConstant is the reason of a metric that never changed. It is dropped without anything that stands for it.
+// leftConstant is the reason for a metric that never changed. It is dropped without a metric that stands for it.
 const leftConstant = "constant"
 
-// errNoList is returned for a file that is no list of metrics.
+// errNoList is returned if the output file exists and is not a list of metrics.
 var errNoList = errors.New("it is there and no metrics.yaml: name another file, or move it away")
 
-// mayReplace returns an error if a file is there that is no list of metrics.
+// mayReplace returns an error if the file exists and is not a list of metrics.
 func mayReplace(file string) error {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,12 +87,12 @@ func mayReplace(file string) error {
 	return nil
 }
 
-// writeList replaces a list by a whole one. Agents read it at any time.
+// writeList replaces a list in one step, since agents read it at any time.
 func writeList(file string, l *config.MetricList, warnings []string) error {
 	if err := l.Validate(); err != nil {
 		return fmt.Errorf("--out %s: agents could not read the list: %w", file, err)
 	}
-	if err := mayReplace(file); err != nil { // it may have come meanwhile
+	if err := mayReplace(file); err != nil { // the file may have appeared meanwhile
 		return err
 	}
 	return jobs.WriteWhole("--out", file, func(w io.Writer) error {
@@ -100,7 +100,7 @@ func writeList(file string, l *config.MetricList, warnings []string) error {
 			"docs/selection.md explains it.\n"); err != nil {
 			return err
 		}
-		for _, one := range warnings { // so that whoever deploys the list reads them
+		for _, one := range warnings { // for the person who deploys the list
 			if _, err := fmt.Fprintf(w, "# Warning: %s\n", strings.Join(strings.Fields(one), " ")); err != nil {
 				return err
 			}
