@@ -28,7 +28,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// agentsFlags measure between nodes whose agents take part. A TopologyOrder calls them to a rendezvous.
+// agentsFlags select agents to measure between their nodes. A TopologyOrder calls them to a rendezvous.
 type agentsFlags struct {
 	cli.ConfigFlags
 
@@ -36,14 +36,14 @@ type agentsFlags struct {
 	address  string
 	on       string
 	Longest  time.Duration
-	meeting  *rendezvousFlags // which has what both ways take
-	expected []string         // who is called; nil: all
+	meeting  *rendezvousFlags // the flags that both ways share
+	expected []string         // nodes that are called; nil: all
 }
 
 func (f *agentsFlags) flag() string { return "agents" }
 
 func (f *agentsFlags) Add(c *cobra.Command) {
-	f.Reads = true // it finds a running weir up
+	f.Reads = true // for the brokers of a running weir up
 	f.ConfigFlags.Add(c)
 	flags := c.Flags()
 	flags.Lookup("config").Usage = "with --agents: configuration `FILE` (default: " + cli.EtcFile + ")"
@@ -94,7 +94,7 @@ func (f *agentsFlags) open(c *cobra.Command) (latency.Measurer, func() error, er
 	return r, end, nil
 }
 
-// Bound ends the command's context with the time of the order: the agents leave then, and would count as silent.
+// Bound ends the command's context together with the order: the agents leave at that time, and would count as silent.
 func (f *agentsFlags) Bound(c *cobra.Command) context.CancelFunc {
 	over := fmt.Errorf("the agents have left, since --for %v is over: give it more time "+
 		"(with --journal, what was measured stays)", f.Longest)
@@ -103,7 +103,7 @@ func (f *agentsFlags) Bound(c *cobra.Command) context.CancelFunc {
 	return cancel
 }
 
-// check returns the configuration, or what is wrong with the flags.
+// check returns the configuration, or the fault of the flags.
 func (f *agentsFlags) check() (config.Config, error) {
 	var err error
 	switch {
@@ -154,15 +154,15 @@ func unspecified(address string) bool {
 	return net.ParseIP(host).IsUnspecified()
 }
 
-// meetingPoint returns where agents come: the address given, or the one of this host that its packets to a broker have.
-// Port 0 is any.
+// meetingPoint returns the address at which agents meet: the given one, or the source address of this host's packets to
+// a broker. Port 0 means any free port.
 func (f *agentsFlags) meetingPoint(cfg config.Config) (host, port string, err error) {
 	if f.address != "" {
 		return net.SplitHostPort(f.address)
 	}
 	for _, broker := range cfg.Kafka.Brokers {
 		var conn net.Conn
-		if conn, err = net.Dial("udp", broker); err == nil { // which sends nothing
+		if conn, err = net.Dial("udp", broker); err == nil { // a UDP socket sends nothing when it connects
 			defer conn.Close()
 			host, _, err = net.SplitHostPort(conn.LocalAddr().String())
 			return host, "0", err
@@ -198,8 +198,8 @@ func sendOrder(ctx context.Context, cfg config.Config, order *schemas.TopologyOr
 	return nil
 }
 
-// gather waits until all have come that are expected, or patience ends. Without a number it begins once nobody has come
-// for a while. It returns an error if fewer came than are needed.
+// gather waits until all expected nodes have come, or patience ends. Without an expected number it begins after a lull
+// in which nobody came. It returns an error if fewer came than are needed.
 func (f *agentsFlags) gather(c *cobra.Command, r *measure.Rendezvous, topic, at string) error {
 	const lull = 10 * time.Second
 	least, wanted := 2, f.meeting.nodes
@@ -239,7 +239,7 @@ func (f *agentsFlags) gather(c *cobra.Command, r *measure.Rendezvous, topic, at 
 	return nil
 }
 
-// tell says who came, and who did not.
+// tell reports the number of nodes that came, and the names of the others.
 func (f *agentsFlags) tell(to io.Writer, came []string) {
 	missing := slices.DeleteFunc(slices.Clone(f.expected), func(n string) bool { return slices.Contains(came, n) })
 	text := strconv.Itoa(len(came)) + " nodes take part"

@@ -115,7 +115,7 @@ func (f *buildFlags) build(m *latency.Matrix) (discover.Result, error) {
 	return discover.Build(m)
 }
 
-// readMatrix reads the latencies that a flag names, and reports what is strange about them.
+// readMatrix reads the latencies of a file, and reports its oddities.
 func readMatrix(c *cobra.Command, file string) (*latency.Matrix, error) {
 	m, err := latency.ReadFile(file)
 	if err != nil {
@@ -127,7 +127,7 @@ func readMatrix(c *cobra.Command, file string) (*latency.Matrix, error) {
 	return m, nil
 }
 
-// sayResult reports the kind of a network, and how sure it is.
+// sayResult reports the kind of a network, and the confidence in it.
 func sayResult(w io.Writer, r discover.Result) {
 	n, how := r.Network, r.Confidence
 	text := fmt.Sprintf("%s of %d nodes", r.Kind, n.Nodes)
@@ -153,7 +153,7 @@ func sayResult(w io.Writer, r discover.Result) {
 	}
 }
 
-// counted is a number with its noun.
+// counted returns a number with its noun.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -169,7 +169,7 @@ type builtJSON struct {
 	Suspects   [][2]string         `json:"suspects"` // pairs worth measuring again, worst first
 }
 
-// writeResult writes a network in a form. That of JSON has the confidence too.
+// writeResult writes a network in a form. The form json includes the confidence.
 func writeResult(w io.Writer, r discover.Result, form string) error {
 	if form != network.JSON {
 		return r.Network.Write(w, form)

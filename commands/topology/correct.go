@@ -97,7 +97,7 @@ func (f *correctFlags) run(c *cobra.Command) error {
 	return f.write(c, func(w io.Writer) error { return r.Network.Write(w, cmp.Or(f.format, network.TGF)) })
 }
 
-// correctedJSON is how well links explain latencies. What is not defined is null.
+// correctedJSON is the fit of links to latencies. Undefined values are null.
 type correctedJSON struct {
 	Pairs        int      `json:"pairs"`
 	Ambiguous    int      `json:"ambiguous"`
@@ -114,7 +114,7 @@ func correctedOf(r *network.Correction) correctedJSON {
 	}
 }
 
-// defined returns nil for NaN, which JSON lacks.
+// defined returns nil for NaN, which JSON cannot represent.
 func defined(x float64) *float64 {
 	if math.IsNaN(x) {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// sysfsName is the argument that stands for what Linux says of this host's processors.
+// sysfsName is the argument for the network of this host's processors, as Linux describes it.
 const sysfsName = "sysfs"
 
 func newTopologyDiff() *cobra.Command {

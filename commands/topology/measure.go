@@ -29,8 +29,8 @@ type measureWay interface {
 	// flag returns the name of the flag that chooses this way.
 	flag() string
 
-	// open begins to measure. The returned function ends it. A nil Measurer has measured for a campaign of another
-	// process already, and there is nothing more to do.
+	// open begins to measure. The returned function ends it. A nil Measurer means that this process has served a
+	// campaign of another process, which is over.
 	open(c *cobra.Command) (m latency.Measurer, end func() error, err error)
 }
 
@@ -45,7 +45,7 @@ func measureWays() []measureWay {
 	}
 }
 
-// measureFlags are the flags of weir topology measure, without those of the ways.
+// measureFlags are the flags of weir topology measure, without the flags of the ways.
 type measureFlags struct {
 	ways                          []measureWay
 	out, journal, network, method string
@@ -108,7 +108,7 @@ ten seconds. --nodes, --hosts, --wait, --bytes, --trips and --batches hold as wi
 	return c
 }
 
-// way returns the way whose flag was given.
+// way returns the way that a flag selects.
 func (f *measureFlags) way(c *cobra.Command) (measureWay, error) {
 	var names []string
 	var chosen []measureWay
@@ -139,7 +139,7 @@ func (f *measureFlags) check() error {
 	return err
 }
 
-// form returns the form of the network's file; "" if it is not written.
+// form returns the form of the network's file; "" if no file is written.
 func (f *measureFlags) form() (string, error) {
 	ending := strings.TrimPrefix(filepath.Ext(f.network), ".")
 	switch {
@@ -181,7 +181,7 @@ func (f *measureFlags) run(c *cobra.Command) error {
 func (f *measureFlags) write(c *cobra.Command, o *measure.Outcome) error {
 	form := latency.Square
 	if o.Method == measure.MethodAdaptive {
-		form = latency.Pairs // most are not measured
+		form = latency.Pairs // most pairs are not measured
 	}
 	latencies := networkOut{out: f.out}
 	if f.out != "" || !f.asJSON {
@@ -210,7 +210,7 @@ func (f *measureFlags) Campaign(c *cobra.Command, m latency.Measurer) (*measure.
 		sayWarnings(c.ErrOrStderr(), m)
 	}
 	if cause := context.Cause(c.Context()); errors.Is(err, context.DeadlineExceeded) && cause != nil {
-		err = cause // --for is over
+		err = cause // the time of --for is over
 	}
 	if errors.Is(err, context.Canceled) && f.journal != "" {
 		return nil, fmt.Errorf("%w: %s keeps what was measured, and the same command goes on", err, f.journal)
@@ -253,14 +253,14 @@ func (l *progressLine) show(p measure.Progress) {
 	cli.Say(l.to, "%s", text)
 }
 
-// End ends the line of a terminal.
+// end ends the line of a terminal.
 func (l *progressLine) end() {
 	if l.terminal && l.any {
 		_, _ = fmt.Fprint(l.to, "\r\x1b[K")
 	}
 }
 
-// measured is what --json prints.
+// measured is the JSON object of --json.
 type measured struct {
 	Nodes      int                 `json:"nodes"`
 	Switches   int                 `json:"switches"`
@@ -286,7 +286,7 @@ func measuredOf(o *measure.Outcome) measured {
 	}
 }
 
-// knownNumbers makes numbers that are not known 0, as JSON has no others.
+// knownNumbers replaces NaN and infinities by 0, as JSON cannot represent them.
 func knownNumbers(c discover.Confidence) discover.Confidence {
 	for _, x := range []*float64{&c.Margin, &c.Residual, &c.Noise} {
 		if math.IsNaN(*x) || math.IsInf(*x, 0) {
@@ -297,7 +297,7 @@ func knownNumbers(c discover.Confidence) discover.Confidence {
 	return c
 }
 
-// Print prints what was found.
+// print prints the outcome.
 func (f *measureFlags) print(c *cobra.Command, o *measure.Outcome) error {
 	m := measuredOf(o)
 	if f.asJSON {

@@ -19,11 +19,11 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// peerPatience is how long a node tries to reach the coordinator.
+// peerPatience is the time for which a node tries to reach the coordinator.
 const peerPatience = 30 * time.Second
 
-// newTopologyPeer is the process by which an agent takes part in a measurement. Its standard input has a
-// measure.Member, and stays open as long as the agent wants it to run.
+// newTopologyPeer makes the command that an agent starts to take part in a measurement. The command reads a
+// measure.Member from standard input, which stays open as long as the agent wants it to run.
 func newTopologyPeer() *cobra.Command {
 	again := false
 	c := &cobra.Command{
@@ -54,9 +54,9 @@ func newTopologyPeer() *cobra.Command {
 // errPrivileged is returned if the kernel left a process a privilege that it had shed.
 var errPrivileged = errors.New("this process listens to other nodes, and could not shed its capabilities")
 
-// shed makes this a process without capabilities that can get none: it listens to other nodes, and the agent's
-// CAP_PERFMON is not for them. Each thread has capabilities of its own, and Go has started several. So one of them
-// sheds its own, and then starts the program anew in this process. The function returns in the new program alone.
+// shed drops all capabilities of this process for good. It listens to other nodes, which must not profit from the
+// agent's CAP_PERFMON. Each thread has capabilities of its own, and Go has started several. So one thread sheds its
+// own, and then starts the program anew in this process. The function returns in the new program only.
 func shed(already bool) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -80,7 +80,8 @@ func shed(already bool) error {
 	return fmt.Errorf("%w: %w", errPrivileged, err)
 }
 
-// unprivileged reports whether this thread has no capabilities and can get none. Ambient ones are permitted, too.
+// unprivileged reports whether this thread has no capabilities and cannot get any. Ambient capabilities count as
+// permitted ones.
 func unprivileged() (bare bool, err error) {
 	header, caps := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
 	if err := unix.Capget(&header, &caps[0]); err != nil {

@@ -28,7 +28,7 @@ import (
 // maxSecret bounds a secret's file in bytes.
 const maxSecret = 4096
 
-// rendezvousFlags measure between nodes on each of which this command was started.
+// rendezvousFlags measure between nodes that all run this command.
 type rendezvousFlags struct {
 	address, secretFile, name, listen, Hosts string
 	coordinate                               bool
@@ -61,7 +61,7 @@ func (f *rendezvousFlags) Add(c *cobra.Command) {
 	cli.OfferFiles(c, "hosts")
 }
 
-// task is what srun tells a process.
+// task is the environment that srun gives a process.
 type task struct {
 	is    bool // started by srun
 	id    int
@@ -102,7 +102,7 @@ func (f *rendezvousFlags) open(c *cobra.Command) (latency.Measurer, func() error
 	return nil, nil, member.Join(c.Context(), f.patience)
 }
 
-// limitsOf returns the limits of the command that a node keeps by itself.
+// limitsOf returns the limits of the command that each node enforces itself.
 func limitsOf(c *cobra.Command) measure.Limits {
 	packets, _ := c.Flags().GetFloat64("packets-per-second")
 	share, _ := c.Flags().GetFloat64("share")
@@ -115,7 +115,7 @@ func hostName() string {
 	return name
 }
 
-// secret returns what the nodes share.
+// secret returns the secret that the nodes share.
 func (f *rendezvousFlags) secret() ([]byte, error) {
 	if f.secretFile == "" {
 		if text := os.Getenv(config.SecretVariable); text != "" {
@@ -139,15 +139,15 @@ func (f *rendezvousFlags) secret() ([]byte, error) {
 	return []byte(strings.TrimSpace(string(text))), nil
 }
 
-// Meet listens at the address that the others come to, and nowhere else. The meeting has neither an address nor a ping
-// yet.
+// Meet listens at the address to which the other nodes come. If no interface of this host has that address, Meet
+// listens at all of them, and warns. It fills in the address, the ping and the lookup of m.
 func (f *rendezvousFlags) Meet(c *cobra.Command, at string, m measure.Meeting) (*measure.Rendezvous, error) {
 	lookup, err := f.lookup()
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
 	m.Ping, m.Lookup = f.Ping, lookup
-	host, port, _ := net.SplitHostPort(at) // which was checked
+	host, port, _ := net.SplitHostPort(at) // the flag's check accepted it
 	for _, address := range listenable(c.Context(), host) {
 		m.Address = net.JoinHostPort(address.String(), port)
 		if r, err := measure.Coordinate(m); !errors.Is(err, syscall.EADDRNOTAVAIL) {
@@ -160,7 +160,8 @@ func (f *rendezvousFlags) Meet(c *cobra.Command, at string, m measure.Meeting) (
 	return measure.Coordinate(m)
 }
 
-// listenable returns the addresses of a host. Its own name may be an address of the loopback, where nobody comes.
+// listenable returns the addresses of a host. If it is not localhost, loopback addresses are left out: a host's own
+// name may resolve to one, and no other node can reach that.
 func listenable(ctx context.Context, host string) []netip.Addr {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{address}
@@ -222,7 +223,7 @@ func (f *rendezvousFlags) gather(
 			err := own.Join(ctx, f.patience)
 			joined <- err
 			if err != nil {
-				cancel() // waiting for others would be in vain
+				cancel() // it is in vain to wait for others
 			}
 		}()
 	}

@@ -51,7 +51,7 @@ func (f *simulateFlags) open(c *cobra.Command) (latency.Measurer, func() error, 
 	return simulated.Measurer(net, f.noise, seed), func() error { return nil }, nil
 }
 
-// network returns the network that was described, or that of a file.
+// network returns the network of a description or of a file.
 func (f *simulateFlags) network(c *cobra.Command) (*network.Network, error) {
 	if kind, _, _ := strings.Cut(f.spec, ":"); !strings.ContainsAny(kind, "./") {
 		net, err := simulated.Parse(f.spec)

@@ -23,7 +23,7 @@ type statsFlags struct {
 	success           []float64
 }
 
-// matrixStats is what is known of one matrix, and how it differs from another one.
+// matrixStats are the statistics of a matrix, and its deviation from another one.
 type matrixStats struct {
 	Nodes     int                `json:"nodes"`
 	Pairs     int                `json:"pairs"`
@@ -36,9 +36,9 @@ type matrixStats struct {
 	Success   []successStats     `json:"success,omitempty"`
 }
 
-// successStats is a probability that all pairs are measured well.
+// successStats is the probability that all pairs are measured well.
 type successStats struct {
-	Pair float64 `json:"pair"` // that one pair is
+	Pair float64 `json:"pair"` // of one pair
 	All  float64 `json:"all"`
 }
 
@@ -126,7 +126,7 @@ func (f *statsFlags) describe(m *latency.Matrix) *matrixStats {
 	return s
 }
 
-// write writes what a person reads.
+// write writes the statistics for a person.
 func (s *matrixStats) write(w io.Writer) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {

@@ -21,14 +21,14 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// throughputWays returns the ways to measure throughput. What they open is a latency.ThroughputMeasurer too.
+// throughputWays returns the ways to measure throughput. Their Measurer is a latency.ThroughputMeasurer too.
 func throughputWays() []measureWay {
 	return []measureWay{
 		&rendezvousFlags{},
 	}
 }
 
-// throughputFlags are the flags of weir topology throughput, without those of the ways.
+// throughputFlags are the flags of weir topology throughput, without the flags of the ways.
 type throughputFlags struct {
 	networkOut
 	ways              []measureWay
@@ -109,7 +109,7 @@ func (f *throughputFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	m, end, err := f.open(c)
-	if err != nil || m == nil { // nil: a peer, which has served already
+	if err != nil || m == nil { // nil in a peer, which has served already
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
@@ -131,7 +131,7 @@ func (f *throughputFlags) run(c *cobra.Command) (err error) {
 	return f.write(c, func(w io.Writer) error { return report.Network.Write(w, cmp.Or(f.format, network.TGF)) })
 }
 
-// open returns the measurer that the flags choose. It is nil for a peer of another process.
+// open returns the measurer that the flags select. It is nil in a process that only served another process.
 func (f *throughputFlags) open(c *cobra.Command) (m latency.ThroughputMeasurer, end func() error, err error) {
 	if f.simulate != "" {
 		truth, err := readNetwork(c, f.simulate)
@@ -161,10 +161,10 @@ func (f *throughputFlags) open(c *cobra.Command) (m latency.ThroughputMeasurer, 
 	return nil, nil, errors.New("no way to measure was given")
 }
 
-// byName measures pairs of a network with a measurer that numbers the nodes otherwise.
+// byName measures pairs of a network by a measurer that numbers its nodes in another order.
 type byName struct {
 	latency.ThroughputMeasurer
-	numbers []int // of the measurer, for each node of the network
+	numbers []int // the measurer's number of each node of the network
 }
 
 func newByName(nodes []string, m latency.ThroughputMeasurer) (*byName, error) {
@@ -195,7 +195,7 @@ func (b *byName) MeasureThroughput(
 	return b.ThroughputMeasurer.MeasureThroughput(ctx, renamed, transfer)
 }
 
-// throughputJSON is what was measured, by names. What is not known is null.
+// throughputJSON is the result with the names of nodes and switches. Unknown values are null.
 type throughputJSON struct {
 	Rounds    int                  `json:"rounds"`
 	Links     []linkThroughputJSON `json:"links"`
@@ -246,7 +246,7 @@ func throughputOf(r *schedule.ThroughputReport) throughputJSON {
 	return t
 }
 
-// describeThroughput reports what a network's file has no place for.
+// describeThroughput reports the results that a network's file cannot hold.
 func describeThroughput(w io.Writer, t throughputJSON) {
 	cli.Say(w, "weir topology: %d links in %d rounds", len(t.Links), t.Rounds)
 	if t.Bisection != nil {

@@ -1,3 +1,5 @@
+// Package topology holds the commands that discover the network between nodes: measuring latencies and throughput,
+// building a network from them, and comparing networks.
 package topology
 
 import (
@@ -45,7 +47,7 @@ func networkArgs(*cobra.Command, []string, string) ([]cobra.Completion, cobra.Sh
 // networkOut are the flags of commands that write a network.
 type networkOut struct{ format, out string }
 
-// addOut adds the flags. Where neither names a form, usual is used: in words for the help.
+// addOut adds the flags. The parameter usual describes, for the help, the form that is used if neither flag names one.
 func (f *networkOut) addOut(c *cobra.Command, usual string) {
 	c.Flags().StringVar(&f.format, "format", "", "write `FORM` "+strings.Join(network.Forms(), "|")+
 		" (default: by --out, else "+usual+")")
@@ -54,7 +56,7 @@ func (f *networkOut) addOut(c *cobra.Command, usual string) {
 	cli.OfferFiles(c, "out", networkFiles...)
 }
 
-// checkOut finds the form of the file's ending, and refuses a form that is none. It leaves the form empty where no flag
+// checkOut derives the form from the file's ending, and refuses unknown forms. It leaves the form empty if no flag
 // names one.
 func (f *networkOut) checkOut(c *cobra.Command) error {
 	if !c.Flags().Changed("format") {
