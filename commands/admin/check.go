@@ -1,3 +1,5 @@
+// Package admin holds the commands of an administrator: writing and checking a configuration, creating topics, sizing
+// an installation, and its status.
 package admin
 
 import (
@@ -82,13 +84,14 @@ leaves nothing behind. Without hard links no sink works: that is wrong. The othe
 	return c
 }
 
-// What weir check-lock reports.
+// Answers of `weir check-lock`.
 const (
 	lockTaken = "taken"
 	lockHeld  = "held"
 )
 
-// lockBeside tries to take a lock in another process.
+// lockBeside tries to take a lock in another process, since the locks of the archive must keep processes out.
+// process.
 func lockBeside(ctx context.Context, path string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -135,8 +138,8 @@ func checkFiles(cfg config.Config) error {
 		source.CheckReportDir(cfg.Agent))
 }
 
-// checkCommands returns nil if this user may run the commands of the agent's sources. The agent itself starts without
-// them, since one that is missing costs its own values only.
+// checkCommands returns an error if this user may not run the commands of the agent's sources. The agent itself starts
+// without them, since a missing command costs only its own values.
 func checkCommands(cfg config.Config) (err error) {
 	for i, s := range cfg.Agent.Sources {
 		if len(s.Exec) > 0 {

@@ -11,10 +11,10 @@ import (
 	"github.com/weirhpc/weir/config"
 )
 
-// named is a path of the configuration, with its use.
+// named is a path in the configuration, with its use.
 type named struct {
 	key, path string
-	secret    bool // nobody else may read it
+	secret    bool // no other user may read it
 	runs      bool // weir runs it
 }
 
@@ -51,9 +51,9 @@ func namedPaths(cfg config.Config) []named {
 	return all
 }
 
-// exposed returns a note with its remedy for each path of the configuration that other users may read or change, though
-// weir relies on it. It also checks the paths in others, such as the configuration file itself. Missing or unreadable
-// paths are left to other checks.
+// exposed returns a note with a remedy for each path of the configuration that weir relies on and other users may read
+// or change. It also checks the paths in others, such as the configuration file itself. Missing or unreadable paths are
+// left to other checks.
 func exposed(cfg config.Config, others ...named) (notes []string) {
 	seen := map[string]bool{}
 	note := func(text string) {
@@ -74,7 +74,7 @@ func exposed(cfg config.Config, others ...named) (notes []string) {
 		if !n.runs {
 			continue
 		}
-		// Whoever may write to its directory puts another program in its place.
+		// A user who may write to its directory can replace the program.
 		program, err := filepath.EvalSymlinks(n.path)
 		if err != nil {
 			continue
@@ -87,7 +87,7 @@ func exposed(cfg config.Config, others ...named) (notes []string) {
 	return notes
 }
 
-// exposed returns which other users may read or change a path, and the remedy. It is empty if nobody else may.
+// exposed returns how other users may read or change a path, with the remedy. It is empty if they may not.
 func (n named) exposed(info fs.FileInfo) string {
 	mode := info.Mode().Perm()
 	owner, group := uint32(0), uint32(0)

@@ -74,7 +74,7 @@ Role topics is for "weir topics create" and "check". Role status is for "weir st
 	return c
 }
 
-// writeNew writes a file that is not there yet. It holds no secret, so that all users may read it.
+// writeNew writes a new file, and refuses to replace one. All users may read it, since it contains no secret.
 func writeNew(name, text string) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {

@@ -102,7 +102,7 @@ func (f *sizeFlags) run(c *cobra.Command) error {
 	return printSize(c.OutOrStdout(), needs, rules, cfg)
 }
 
-// sized is what --json prints.
+// sized is the JSON object of --json.
 type sized struct {
 	Needs sizing.Needs  `json:"needs"`
 	Rules []sizing.Rule `json:"rules"`

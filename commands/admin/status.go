@@ -19,7 +19,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// errWrong ends `weir status` with status 1, after the report of what is wrong.
+// errWrong ends `weir status` with status 1, after the report.
 var errWrong = errors.New("something is wrong")
 
 func NewStatus() *cobra.Command {
@@ -79,7 +79,7 @@ It ends with status 1 if something is wrong, and reports what mends it. Among wh
 	return c
 }
 
-// wrongLines returns what is wrong for a terminal. Without all, there may be more than fit.
+// wrongLines returns the list of faults for a terminal. Unless all is set, a long list is cut.
 func wrongLines(wrong []string, all bool) []string {
 	const most = 10
 	var lines []string
@@ -92,7 +92,7 @@ func wrongLines(wrong []string, all bool) []string {
 	return lines
 }
 
-// printVerdict shows in five lines whether something is wrong, and what the numbers are that matter most.
+// printVerdict shows in five lines whether something is wrong, and the numbers that matter most.
 func printVerdict(w io.Writer, s *analysis.Status, cluster string) error {
 	t := cli.NewTable(0)
 	switch n := len(s.Wrong); n {
@@ -185,7 +185,7 @@ func hostlist(names []string) string {
 	return text
 }
 
-// stateOf is one word for the table. The reason is in the list of what is wrong.
+// stateOf returns one word for the table. The list of faults has the reason.
 func stateOf(p *analysis.PartitionStatus) string {
 	switch {
 	case p.Stopped, p.Replaced:
@@ -196,7 +196,7 @@ func stateOf(p *analysis.PartitionStatus) string {
 	return ""
 }
 
-// PrintStatus shows the way of the data from top to bottom: stages, archive, fates, nodes. What is not known is left
+// PrintStatus shows the stages in the order in which data flows: stages, archive, jobs, nodes. Unknown values are left
 // out.
 func PrintStatus(w io.Writer, s *analysis.Status) error {
 	t := cli.NewTable(0)

@@ -23,7 +23,7 @@ const (
 	formatStrimzi = "strimzi"
 )
 
-// grant is what one role may do, for its user of Kafka.
+// grant lists the permissions of one role for its Kafka user.
 type grant struct {
 	Role      string        `json:"role"`
 	Principal string        `json:"principal"`
@@ -109,7 +109,8 @@ func grantsOf(cfg config.Config, names []string, principal string) ([]grant, err
 	return grants, nil
 }
 
-// kind is what Kafka's tools call a type of resource or a pattern, in lower case with this between words.
+// kind returns the name of a type of resource or pattern for Kafka's tools, in lower case. The text between separates
+// its words.
 func kind(name, between string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "_", between)
 }
@@ -145,7 +146,7 @@ func toolLines(grants []grant) string {
 	return b.String()
 }
 
-// printStrimzi prints a KafkaUser of Strimzi for each role. cluster may be empty, for who adds the label.
+// printStrimzi prints a KafkaUser of Strimzi for each role. An empty cluster leaves the label to the administrator.
 func printStrimzi(w io.Writer, grants []grant, cluster string) error {
 	e := yaml.NewEncoder(w)
 	e.SetIndent(2)
