@@ -1,3 +1,4 @@
+// Package agent holds the command that measures a node, and its one-shot modes for an administrator.
 package agent
 
 import (
@@ -84,8 +85,8 @@ func runAgent(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	return producers.Run(ctx, cfg, log)
 }
 
-// CheckAgent returns nil if an agent finds what its keys name, and can compute the metrics that its site declares.
-// Without /proc it would have nothing to send.
+// CheckAgent returns an error if a path of the agent's keys is missing, or if a metric of the site cannot be computed.
+// Without /proc the agent would have nothing to send.
 func CheckAgent(cfg config.Config) error {
 	_, err := os.Stat(filepath.Join(cfg.Agent.ProcPath, "stat"))
 	if err != nil {

@@ -29,10 +29,10 @@ type IntervalRow struct {
 	Name   string     `json:"name"`
 	Unit   string     `json:"unit"`
 	Scope  string     `json:"scope"`
-	CPUs   []int32    `json:"cpus,omitempty"`   // of a core-scoped metric, in the order of its values
-	Rows   []int32    `json:"rows,omitempty"`   // numbers of the sockets or GPUs, likewise
-	Cgroup string     `json:"cgroup,omitempty"` // of a job-scoped metric: the name of the job's cgroup
-	Values []*float64 `json:"values"`           // null where one is missing
+	CPUs   []int32    `json:"cpus,omitempty"`   // CPUs of a core-scoped metric, in the order of Values
+	Rows   []int32    `json:"rows,omitempty"`   // sockets or GPUs, likewise
+	Cgroup string     `json:"cgroup,omitempty"` // name of the cgroup of the job, for a job-scoped metric
+	Values []*float64 `json:"values"`           // null if missing
 }
 
 // once prints one interval of this host. Kafka is not asked.
@@ -101,7 +101,7 @@ func printInterval(w io.Writer, rows []IntervalRow) error {
 	return t.Print(w)
 }
 
-// CostRow is what a source costs here.
+// CostRow is the cost of a source on this host.
 type CostRow struct {
 	Source     string            `json:"source"`
 	State      string            `json:"state"` // read or absent
@@ -113,15 +113,15 @@ type CostRow struct {
 	Absent     map[string]string `json:"absent,omitempty"` // metrics, and why
 }
 
-// readings is how often weir agent --check reads each source.
+// readings is the number of times that weir agent --check reads each source.
 const readings = 20
 
-// WholeCycle is the row of --check for all sources together. No source has this name.
+// WholeCycle names the row of --check for all sources together. No source bears this name.
 const WholeCycle = "(cycle)"
 
-// checkSources prints what each source costs on this host. Kafka is not asked.
+// checkSources prints the cost of each source on this host. It does not ask Kafka.
 func checkSources(c *cobra.Command, cfg config.Config, asJSON bool) error {
-	h := source.Open(cfg.Agent, slog.New(slog.DiscardHandler)) // the rows say what the log would
+	h := source.Open(cfg.Agent, slog.New(slog.DiscardHandler)) // the rows replace the log
 	defer h.Close()
 	sources, cycles, err := h.Costs(c.Context(), readings, 50*time.Millisecond)
 	if err != nil {
@@ -154,7 +154,7 @@ func checkSources(c *cobra.Command, cfg config.Config, asJSON bool) error {
 	return printCosts(c.OutOrStdout(), rows)
 }
 
-// Spread returns the median and the largest of some times, in microseconds.
+// Spread returns the median and the maximum of durations, in microseconds.
 func Spread(all []time.Duration) (median, most float64) {
 	if len(all) == 0 {
 		return 0, 0
@@ -164,8 +164,8 @@ func Spread(all []time.Duration) (median, most float64) {
 	return us(all[len(all)/2]), us(all[len(all)-1])
 }
 
-// printCosts prints the dearest source first, then what is absent. Metrics of a source with the same reason share a
-// line.
+// printCosts prints the most expensive source first, then the absent metrics. Metrics of a source with the same reason
+// share a line.
 func printCosts(w io.Writer, rows []CostRow) error {
 	t := cli.NewTable(0)
 	t.Line("SOURCE\tSTATE\tMETRICS\tCPU_US\tMAX\tWALL_US\tMAX")
@@ -199,7 +199,7 @@ func printCosts(w io.Writer, rows []CostRow) error {
 // errOneOf is returned for flags of the agent that exclude each other.
 var errOneOf = errors.New("--once, --check: give one of them; --json goes with either")
 
-// WithRemedy is why something is absent, and what to do.
+// WithRemedy returns the reason of an absence, followed by the remedy if one is known.
 func WithRemedy(reason error) string {
 	if remedy := source.Remedy(reason); remedy != "" {
 		return reason.Error() + ": " + remedy
@@ -207,7 +207,8 @@ func WithRemedy(reason error) string {
 	return reason.Error()
 }
 
-// Apart is the time between two readings: at least so long, and so long that each command of the site ran in between.
+// Apart returns the time between two readings. It is at least least, and long enough for one run of each command of the
+// site.
 func Apart(cfg config.Config, least time.Duration) time.Duration {
 	for _, s := range cfg.Agent.Sources {
 		if len(s.Exec) > 0 {
