@@ -1,3 +1,4 @@
+// Package clitest runs commands in tests: in the test's own process, or as processes of their own.
 package clitest
 
 import (
@@ -21,7 +22,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// Update is the flag -update of tests that hold pages.
+// Update is the flag -update of tests that compare pages.
 var Update = flag.Bool("update", false, "write what pages are generated from the program")
 
 // RunTests runs the tests of a package of commands, from the repository's root. The test binary is the program weir if
@@ -62,24 +63,24 @@ func toRoot() error {
 // AsWeir in the environment makes the test binary the program weir.
 const AsWeir = "TEST_PROCESS_OF_WEIR"
 
-// Process is weir as a process of its own, with the environment env added to that of the test.
+// Process returns weir as a process of its own, with env added to the test's environment.
 func Process(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0], args...)
-	// The race detector sleeps for a second at the end of each process, unless it is told otherwise.
+	// By default the race detector sleeps for a second at the end of each process.
 	c.Env = append(os.Environ(), AsWeir+"=1", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	c.Env = append(c.Env, env...)
 	return c
 }
 
-// Started is a process that runs until it is interrupted.
+// Started is a running process, with its output.
 type Started struct {
 	*exec.Cmd
 	Out, Errs kafkatest.Log
 }
 
-// Start starts a process. Parallel tests need `weir up` as one, because the library for perf events has a variable that
-// two of them in one process would race for.
+// Start starts a process. Parallel tests must run `weir up` in one, because the library for perf events has a global
+// variable: two of them in the test process would race for it.
 func Start(t *testing.T, c *exec.Cmd) *Started {
 	t.Helper()
 	s := &Started{Cmd: c}
@@ -106,7 +107,7 @@ func (s *Started) End(t *testing.T) int {
 	t.Helper()
 	ended := make(chan struct{})
 	go func() {
-		_ = s.Wait() // the status tells
+		_ = s.Wait() // callers check the exit status
 		close(ended)
 	}()
 	select {
@@ -132,7 +133,7 @@ func Page(t *testing.T, name string) string {
 	return string(text)
 }
 
-// BareHost is a /proc of two CPUs without anything else. The configuration of the test's commands names it.
+// BareHost makes a /proc of two CPUs and nothing else, and points the configuration of the test's commands at it.
 func BareHost(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -164,7 +165,7 @@ func Objects[T any](t *testing.T, args ...string) (rows []T) {
 	return rows
 }
 
-// ListedMetrics are the types of the metrics that docs/metrics.md lists, by name.
+// ListedMetrics returns the metrics that docs/metrics.md lists, as a map from name to type.
 func ListedMetrics(t *testing.T) map[string]string {
 	t.Helper()
 	types := map[string]string{}
@@ -175,7 +176,7 @@ func ListedMetrics(t *testing.T) map[string]string {
 	return types
 }
 
-// Hostile is a text that clears a terminal, hides itself, and begins a line of its own.
+// Hostile is a text that clears a terminal, hides characters, and begins a line of its own.
 const Hostile = "a\x1b[2J\u009b2J\x7f\u202e\u200b\r\nsink\tb\U000e0001c\xff"
 
 // Drives reports whether a text may change what a terminal shows.
