@@ -10,7 +10,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-// shells are those whose completion weir can write.
+// shells are the shells for which weir can write a completion.
 var shells = []string{"bash", "zsh", "fish"}
 
 func newCompletion() *cobra.Command {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Main is the program weir.
+// Main runs the program weir, and ends the process with its exit status.
 func Main() {
 	// Writing to a closed pipe returns an error. It does not end the process.
 	signal.Ignore(syscall.SIGPIPE)
@@ -16,8 +16,8 @@ func Main() {
 	os.Exit(Run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// endSignals are the signals that end a process in order. SIGHUP is one: the broker's log is closed even if the
-// terminal is. Under nohup it is ignored, and stays so.
+// endSignals returns the signals that end a process in order. SIGHUP is among them, so that the broker's log is closed
+// even when the terminal closes. Under nohup SIGHUP is ignored, and stays so.
 func endSignals(ignored func(os.Signal) bool) []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !ignored(syscall.SIGHUP) {

@@ -28,7 +28,7 @@ since 1970), with which the same program writes the same bytes.`,
 				return cli.Usage(fmt.Errorf("making DIR: %w", err))
 			}
 			root := c.Root()
-			root.DisableAutoGenTag = true // weir is described, not what generated the page
+			root.DisableAutoGenTag = true // the page is about weir, not about its generator
 			if err := doc.GenManTree(root, &doc.GenManHeader{Source: "weir", Manual: "weir"}, args[0]); err != nil {
 				return fmt.Errorf("writing manual pages: %w", err)
 			}

@@ -1,3 +1,5 @@
+// Package commands is the command line of weir: the root command, and the process around it. The sub-commands live in
+// the packages below, which share package cli.
 package commands
 
 import (
@@ -32,7 +34,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(out)
 	root.SetErr(errs)
 	err := root.ExecuteContext(ctx)
-	out.Close() // before any error is reported
+	out.Close() // the outputs, before an error is reported
 	if name, is := strings.CutPrefix(fmt.Sprint(err), `unknown command "`); is && !begun {
 		name, _, _ = strings.Cut(name, `"`)
 		err = cli.UnknownCommand(root, name)
@@ -59,7 +61,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// report writes an error, with our name before it unless it begins with that of the command.
+// report writes an error. The prefix "weir:" is left out if the text begins with the name of a command.
 func report(w io.Writer, err error) {
 	text := err.Error()
 	if !strings.HasPrefix(text, "weir ") && !strings.HasPrefix(text, "weir:") {
@@ -83,7 +85,7 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 			*begun = true
 			return cli.EmptyFlags(c)
 		},
-		DisableSuggestions: true, // they have several lines; UnknownCommand has one
+		DisableSuggestions: true, // cobra's suggestions take several lines, UnknownCommand one
 	}
 	root.CompletionOptions.DisableDefaultCmd = true // newCompletion takes its place
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
