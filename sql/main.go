@@ -1,5 +1,5 @@
-// Command weir-sql asks the archive in SQL, with DuckDB inside. It is a module of its own, since DuckDB needs cgo, and
-// weir does without. `weir sql` runs the user's own DuckDB instead, with the same views.
+// Command weir-sql queries the archive in SQL, with DuckDB inside. It is a module of its own, because DuckDB needs cgo
+// and weir does without. `weir sql` runs the user's own DuckDB with the same views.
 package main
 
 import (
@@ -46,7 +46,8 @@ type options struct {
 	asked             bool
 }
 
-// run is main without the process. It returns the exit status: 0 done, 1 failed, 2 wrong usage or configuration.
+// run is main without the process. It returns the exit status: 0 for success, 1 for a failure, 2 for wrong usage or
+// configuration.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	o, err := parse(args, stdout)
 	if err == nil {

@@ -17,8 +17,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// run runs a statement and prints its rows. DuckDB makes texts of the values, so that they read as everywhere else.
-// The result is in memory when the query is over. The lock is given back then: a reader of the output may be slow.
+// run runs a statement and prints its rows. DuckDB converts the values to text, so that they look the same as in its
+// own shell. The whole result is read into memory first, and the lock is released before printing: a reader of the
+// output may be slow.
 func (s *session) run(ctx context.Context, statement string) (err error) {
 	var rows *sql.Rows
 	var kind duckdb.StmtType
@@ -66,7 +67,8 @@ func printPlan(w io.Writer, rows *sql.Rows) error {
 	return rows.Err()
 }
 
-// kind returns what kind of statement it is. It names the errors of a statement as it stands.
+// kind returns the kind of a statement. Its errors refer to the statement as the user wrote it, since run wraps queries
+// in others.
 func (s *session) kind(ctx context.Context, statement string) (kind duckdb.StmtType, err error) {
 	err = s.conn.Raw(func(driver any) error {
 		prepared, err := driver.(*duckdb.Conn).PrepareContext(ctx, statement)

@@ -2,11 +2,11 @@ package main
 
 import "strings"
 
-// splitter cuts SQL into statements at semicolons, but not at those in quotes and comments.
+// splitter cuts SQL into statements at semicolons outside of quotes and comments.
 type splitter struct {
 	text strings.Builder
-	in   string // what ends the quote or comment; empty outside
-	sql  bool   // whether there is anything but spaces and comments
+	in   string // end of the current quote or comment; empty outside
+	sql  bool   // whether the text contains more than spaces and comments
 }
 
 func (s *splitter) empty() bool { return !s.sql && s.in == "" }
@@ -46,8 +46,8 @@ func (s *splitter) rest() []string {
 	return []string{s.text.String()}
 }
 
-// opening returns the length of what text begins with. end is what ends it, if it is a quote or a comment. code is
-// false for comments and spaces.
+// opening returns the length of the token at the start of text. If the token opens a quote or a comment, end is its
+// closing mark. code is false for comments and spaces.
 func opening(text string) (n int, end string, code bool) {
 	switch c := text[0]; {
 	case strings.HasPrefix(text, "--"):
