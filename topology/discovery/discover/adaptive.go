@@ -11,7 +11,7 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/latency"
 )
 
-// AdaptiveOptions are what a caller may know or limit. The zero value is right where nothing is.
+// AdaptiveOptions contains knowledge and limits of the caller. The zero value suits a caller without either.
 type AdaptiveOptions struct {
 	Seed   uint64  // of random choices: the same answers to the same seed make the same questions
 	TickUs float64 // step of the clock in a latency, in microseconds; 0: not known
@@ -20,13 +20,13 @@ type AdaptiveOptions struct {
 
 // Adaptive returns the tree behind latencies that it asks for in rounds. It measures few pairs of each node.
 //
-// A set of nodes is divided top down. Random pairs of the set show its levels of latency. The highest level is that of
-// the switch at the top. Nodes whose latency is below it are under a common switch further down. All nodes look for
-// their group at the same time. Each is measured with a random member of its most probable group, until the likelihood
-// ratio accepts the group or rejects all groups. Random pairs inside the groups verify them. They show the levels of
-// the next sets.
+// A set of nodes is divided top down. Random pairs of the set show its levels of latency. The highest level belongs to
+// the switch at the top. Nodes with a lower latency between them are under a common switch further down. All nodes look
+// for their group at the same time. Each is measured with a random member of its most probable group, until the
+// likelihood ratio accepts the group or rejects all groups. Random pairs inside the groups verify them. They show the
+// levels of the next sets.
 //
-// It fails if the context ends or the Measurer fails. What else is wrong lowers the confidence.
+// It returns an error only if the context ends or the Measurer fails. Every other problem lowers the confidence.
 func Adaptive(ctx context.Context, m latency.Measurer, o AdaptiveOptions) (Result, error) {
 	n := len(m.Names())
 	if n < 2 {
@@ -75,7 +75,7 @@ type adaptive struct {
 	faint            int  // sets with levels or groups that the latencies do not show well
 }
 
-// part is a switch of the result, with what is below it.
+// part is a switch of the result, with its subtree.
 type part struct {
 	nodes    []int // all below, in any order
 	children []*part
@@ -93,8 +93,8 @@ type question struct {
 	then    []*part // to divide afterwards
 }
 
-// asking gives a task its answers: ln(latency) of each pair, NaN if it has none. It returns false when the task must
-// end.
+// asking returns the answers to a task's pairs: ln(latency) of each pair, NaN if it is missing. It returns false if the
+// task must end.
 type asking func(round []latency.Pair) ([]float64, bool)
 
 func newQuestion(task func(asking) []*part) *question {
@@ -113,7 +113,7 @@ func newQuestion(task func(asking) []*part) *question {
 	return q
 }
 
-// run divides sets until none has more than one level. Sets are disjoint, so their rounds are measured together.
+// run divides sets until each has a single level. Sets are disjoint, so their rounds are measured together.
 func (a *adaptive) run(ctx context.Context) error {
 	var questions []*question
 	defer func() {
@@ -252,7 +252,7 @@ func (a *adaptive) begin(ask asking) []*part {
 	return []*part{a.root}
 }
 
-// guessTick returns the step of a clock whose latencies repeat often, in microseconds; 0 if they do not.
+// guessTick returns the step of the clock if latencies repeat often, in microseconds; 0 if they do not.
 func (a *adaptive) guessTick() float64 {
 	var us []float64
 	for v, samples := range a.samples {
@@ -276,8 +276,7 @@ func (a *adaptive) guessTick() float64 {
 	return steps[len(steps)/4]
 }
 
-// floor returns the least standard deviation of ln(latency): that of the clock's step in the shorter ones of some
-// latencies.
+// floor returns the least standard deviation of ln(latency). The step of the clock causes it in the shorter latencies.
 func (a *adaptive) floor(values []float64) float64 {
 	if a.tickUs <= 0 {
 		return 1e-3
@@ -353,7 +352,7 @@ func (a *adaptive) inside(set []int) []float64 {
 	return values
 }
 
-// divide finds the groups of a set, and returns those that may have groups themselves.
+// divide finds the groups of a set, and returns the groups that may contain groups themselves.
 func (a *adaptive) divide(p *part, ask asking) []*part {
 	p.direct = p.nodes
 	values := a.inside(p.nodes)

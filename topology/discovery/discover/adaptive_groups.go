@@ -127,7 +127,7 @@ func (g *grouping) found() bool {
 	return !g.failed && groups > 1 && nodes > 1
 }
 
-// place asks until each seeker has its group.
+// place asks until every seeker is in a group.
 func (g *grouping) place(ask asking) bool {
 	for len(g.seekers) > 0 {
 		g.decide()
@@ -189,8 +189,7 @@ func (g *grouping) separate(ask asking) bool {
 	return true
 }
 
-// between returns pairs between groups of which it is not known whether they are one. One of the two groups has fewer
-// members than most.
+// between returns pairs between groups that may or may not be one. One of the two groups has fewer members than most.
 func (g *grouping) between(most, stamp int) (round []latency.Pair, tests []test) {
 	for i, m := range g.groups {
 		if len(m) == 0 || len(m) >= most {
@@ -248,8 +247,8 @@ func (g *grouping) merge(to, from int) {
 
 func keyOf(i, j int) [2]int { return [2]int{min(i, j), max(i, j)} }
 
-// decide gives seekers their place where the odds are clear. Few nodes start new groups at a time: two nodes that
-// belong together would start theirs twice.
+// decide places seekers with clear odds. Few nodes start new groups at a time, because two nodes that belong together
+// would start two groups.
 func (g *grouping) decide() {
 	founders := 1 + g.placed/16
 	active := g.active()
@@ -279,8 +278,8 @@ func (g *grouping) decide() {
 	g.seekers = append(left, g.seekers[len(active):]...)
 }
 
-// active returns the seekers that may be measured: twice as many as there are nodes to measure them with. More would
-// only test small groups whose members they have to wait for.
+// active returns the seekers that may be measured: about twice as many as there are placed nodes to measure them with.
+// With more, the others would only test small groups, and wait for the members of these.
 func (g *grouping) active() []*seeker { return g.seekers[:min(len(g.seekers), 8+2*g.placed)] }
 
 // rejectsAll reports whether a seeker is in no group that is not new.
@@ -294,7 +293,7 @@ func (g *grouping) rejectsAll(s *seeker) bool {
 	return true
 }
 
-// mergeFor merges the two most probable groups of a seeker if nothing but the seeker tells whether they are one.
+// mergeFor merges the two most probable groups of a seeker if no measurement shows that they differ.
 func (g *grouping) mergeFor(s *seeker, best int) bool {
 	for i, m := range g.groups {
 		if i != best && len(m) > 0 && s.score[i] >= mergeNats && g.cross[keyOf(i, best)] > differentNats {
@@ -337,7 +336,7 @@ func (g *grouping) start(s *seeker) {
 	g.join(s, len(g.groups)-1)
 }
 
-// join gives a seeker its place, and tells all that were measured with it.
+// join places a seeker in a group, and updates all seekers that were measured with it.
 func (g *grouping) join(s *seeker, group int) {
 	v := s.node
 	g.a.seeking[v] = nil
@@ -444,7 +443,7 @@ func (g *grouping) verify(ask asking) bool {
 	return true
 }
 
-// misfits returns nodes whose place the random pairs deny, and those of tiny groups if they are rare.
+// misfits returns nodes with a place that the random pairs contradict, and the nodes of tiny groups if they are rare.
 func (g *grouping) misfits(tiny bool) []int {
 	var out, small []int
 	for _, m := range g.groups {
@@ -465,7 +464,7 @@ func (g *grouping) misfits(tiny bool) []int {
 	return out
 }
 
-// remove makes a node of a group a seeker. What it was measured with before does not count.
+// remove makes a node of a group a seeker. Its earlier measurements do not count.
 func (g *grouping) remove(v int) {
 	i := g.a.group[v]
 	at := slices.Index(g.groups[i], v)
@@ -474,7 +473,7 @@ func (g *grouping) remove(v int) {
 	g.seek(v)
 }
 
-// margin returns how many nats the latencies inside a group show for it, without what it costs to choose its members.
+// margin returns the evidence of the latencies inside a group for it, in nats, less the cost of choosing its members.
 func (g *grouping) margin(group []int) float64 {
 	sum := 0.0
 	for _, v := range group {

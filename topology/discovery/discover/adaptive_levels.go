@@ -10,7 +10,7 @@ import (
 // switch.
 type levels struct {
 	centres []float64 // ascending
-	weights []float64 // of the centres; with that of the outliers they add up to 1
+	weights []float64 // of the centres; with the weight of the outliers they add up to 1
 	sd      float64
 	outlier float64 // weight
 	even    float64 // density of the outliers
@@ -101,7 +101,7 @@ func normal(x, sd float64) float64 {
 	return math.Exp(-z*z/2) / (sd * math.Sqrt(2*math.Pi))
 }
 
-// histogram has the values in bins, which makes fits fast.
+// histogram holds the values in bins, which makes fits fast.
 type histogram struct {
 	from, width float64
 	values      []float64 // the middle of each bin that is not empty
@@ -137,7 +137,8 @@ func (h *histogram) spread() float64 {
 	return (h.sorted[n*3/4] - h.sorted[n/4]) / 1.349
 }
 
-// starts returns where another level may be: evenly over the values, and at low quantiles, where rare levels are.
+// starts returns candidates for another level: evenly over the values, and at low quantiles, since rare levels are
+// there.
 func (h *histogram) starts() []float64 {
 	const even = 16
 	var at []float64

@@ -8,7 +8,7 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
-// place is where a switch is in the result.
+// place is the position of a switch in the result.
 type place struct {
 	part   *part
 	parent int // number of the place, -1 at the root
@@ -67,7 +67,7 @@ func (a *adaptive) places() (places []place, at []int) {
 	return places, at
 }
 
-// latencies finds the latency by each switch, and returns the relative RMS of what is left. Outliers count as three
+// latencies finds the latency by each switch, and returns the relative RMS of the residuals. Outliers count as three
 // standard deviations.
 func (a *adaptive) latencies(places []place, at []int) float64 {
 	each(a.samples, at, func(v, w int, ln float64) {
@@ -127,7 +127,7 @@ func common(places []place, i, j int) int {
 	return i
 }
 
-// confidence says how sure the tree is.
+// confidence rates how certain the tree is.
 func (a *adaptive) confidence(places []place, residual float64) Confidence {
 	c := Confidence{Level: High, Residual: residual, Noise: a.root.top.sd, Reasons: a.reasons}
 	doubt := func(format string, args ...any) { c.Reasons = append(c.Reasons, fmt.Sprintf(format, args...)) }

@@ -54,7 +54,7 @@ func buildAnswered(m *latency.Matrix, alive []int) (Result, error) {
 	return r, nil
 }
 
-// extend returns the network of all nodes, given that of some, and the first node that is added.
+// extend returns the network of all nodes, given the network of some, and the first node that is added.
 func extend(part *network.Network, names []string, alive []int) (*network.Network, string) {
 	net := network.New(names)
 	net.BaseUs = part.BaseUs

@@ -14,19 +14,19 @@ type candidate struct {
 	offsets bool
 
 	score    float64 // description length in nats: data and structure; lower is better
-	margin   float64 // of the weakest part of the structure, in nats: what it saves in the description
+	margin   float64 // of the weakest part of the structure: nats that it saves in the description
 	residual float64 // relative RMS of the latencies against the model's, outliers apart
 	sigma    float64 // noise by the description
 	outliers float64 // share of latencies that are outliers
 
 	placed   float64        // of a tree: nats by which the least certain node prefers its switch; 0: not known
 	weakest  int            // that node
-	doubtful []latency.Pair // that would decide where such nodes are
+	doubtful []latency.Pair // pairs that would settle the place of such nodes
 
 	path func(a, b int) float64 // latency of a pair by the model, in microseconds
 }
 
-// A description has noise of this relative size at least. It keeps data without noise from an infinite likelihood.
+// leastNoise is the least relative noise of a description. It keeps data without noise from an infinite likelihood.
 const leastNoise = .002
 
 // description is how well a model describes a matrix.
@@ -40,7 +40,7 @@ type description struct {
 
 // describe returns the description length of the measured latencies, given those of a model. The density of each
 // ln(latency) is a normal distribution about the model's, mixed with a broad one for outliers. The noise is either
-// relative to the latency or additive, by what describes better. TestDescribe pins it.
+// relative to the latency or additive, whichever describes better. TestDescribe pins it.
 func describe(m *latency.Matrix, path func(a, b int) float64) description {
 	n := m.Len()
 	step := 1 + n*(n-1)/2/describedPairs
@@ -73,7 +73,7 @@ func (r *residuals) describe(tickUs float64) description {
 	return relative
 }
 
-// residuals are those of all measured pairs.
+// residuals contains the residuals of all measured pairs.
 type residuals struct {
 	ln    []float64 // ln(latency/model)
 	share []float64 // (latency - model) as a share of the latency
@@ -101,7 +101,7 @@ func (r *residuals) fit(floor float64, additive bool) description {
 		return description{sigma: floor}
 	}
 	typical := math.Exp(r.sumLn / float64(size))
-	// scale is what one sigma is as a difference of ln(latency), over sigma.
+	// scale is the difference of ln(latency) that corresponds to one sigma, over sigma.
 	normal := func(i int, sigma float64) float64 {
 		x, scale := r.ln[i], 1.
 		if additive {
@@ -141,8 +141,8 @@ func (r *residuals) fit(floor float64, additive bool) description {
 	return d
 }
 
-// nats returns the description length. Each residual counts as noise or as an outlier, by what is shorter. That is
-// near the mixture of both, and takes no exponential for each.
+// nats returns the description length. Each residual counts as noise or as an outlier, whichever is shorter. That is
+// near the mixture of both, and avoids an exponential for each.
 func (r *residuals) nats(d description, typical float64) float64 {
 	constant := math.Log(d.sigma*math.Sqrt(2*math.Pi)) - math.Log(1-d.outliers)
 	slow, fast := -math.Log(d.outliers*broad(1)), -math.Log(d.outliers*broad(-1))

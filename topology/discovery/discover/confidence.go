@@ -15,7 +15,7 @@ const (
 	mostNoise       = .15 // relative: more hides the levels of common switches
 	mostOutliers    = .10 // share of the pairs
 	mostMissing     = .10 // share of the pairs
-	mostCorrelation = .10 // of the residuals of neighbours: what the model leaves unexplained is shared
+	mostCorrelation = .10 // of the residuals of neighbours: higher if they share an effect that the model lacks
 	mostOverRepeats = 2.  // residual over the noise of repeats
 	suspectSigmas   = 3.  // a pair further off is worth measuring again
 	mostSuspects    = 1e6 // pairs that a result lists
@@ -25,7 +25,7 @@ const (
 	correlatedNodes = 500 // nodes that the correlation is taken of
 )
 
-// residuals returns how ln(latency) differs from the model's, NaN where it was not measured.
+// residuals returns the difference of ln(latency) from the model's, NaN for a pair that was not measured.
 func (c candidate) residuals(m *latency.Matrix) func(a, b int) float64 {
 	return func(a, b int) float64 {
 		us := m.At(a, b)
@@ -79,7 +79,7 @@ func (c candidate) result(m *latency.Matrix, rival float64) Result {
 	}
 }
 
-// doubtPairs doubts what missing pairs and patterns in the residuals leave open.
+// doubtPairs adds doubts because of missing pairs and of patterns in the residuals.
 func (c candidate) doubtPairs(m *latency.Matrix, residual func(a, b int) float64, doubt func(string, ...any)) {
 	n := m.Len()
 	missing, fewest, lonely := 0, n, 0
@@ -141,8 +141,8 @@ func (c candidate) doubtNodes(
 	}
 }
 
-// correlation returns that of the residuals of nearest nodes, and whether it is beyond chance. Noise has none. A
-// network that is not like the model has, and so has a disturbance that lasted.
+// correlation returns the correlation of the residuals of nearest nodes, and whether it is beyond chance. Noise is
+// uncorrelated. A network that differs from the model shows correlation, and so does a disturbance that lasted.
 func (c candidate) correlation(m *latency.Matrix, residual func(a, b int) float64) (float64, bool) {
 	n := m.Len()
 	sigma := max(c.sigma, leastNoise)

@@ -9,23 +9,23 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
-// A direct network has no switches, or its switches are no tree: then shortest paths lead over links. Each explanation
-// starts from vertices: the nodes, or the routers that nodes without any difference share.
+// A direct network has no switches, or its switches do not form a tree, so shortest paths lead over links. Each
+// explanation starts from vertices: the nodes, or the routers that indistinguishable nodes share.
 
 // Bounds that keep the search for links short. More vertices than these are taken for a tree.
 const (
 	mostVertices  = 4096 // nodes of equal links
 	mostRouters   = 512  // routers of links that differ
-	mostWithoutBy = 64   // nodes of links that differ, where no router tells the common part of the latencies
+	mostWithoutBy = 64   // nodes of unequal links, if no router shows the common part of the latencies
 	mostRepaired  = 4    // graphs, the best ones, that are repaired
 	shownMargin   = 3    // nats that each link of a graph without a known shape saves at least
 	repairGain    = .25  // nats per pair that a repair may gain
-	shownGain     = .02  // nats per pair that a graph without a known shape has to gain over the best tree
+	shownGain     = .02  // nats per pair that a graph of unknown shape has to gain over the best tree
 )
 
 // direct returns the network of links that describes a matrix best, and whether there is one that could be right.
-// ToBeat is the score of the best tree. A known shape competes as it is. Any other network has much freedom, so it has
-// to be clearly better.
+// ToBeat is the score of the best tree. A known shape competes on its score alone. Any other network has much freedom,
+// so it must be clearly better.
 func direct(m *latency.Matrix, toBeat float64) (candidate, bool) {
 	none := candidate{score: math.Inf(1)}
 	if m.Len() < 4 || m.Len() > mostVertices {
@@ -77,7 +77,7 @@ func rateGraphs(m *latency.Matrix, graphs []*graph, most float64) []ratedGraph {
 	return found
 }
 
-// shownBy returns what the weakest link saves, in nats. All links of a known shape stand or fall together.
+// shownBy returns the nats that the weakest link saves. All links of a known shape stand or fall together.
 func (c *ratedGraph) shownBy(sigma float64) float64 {
 	if c.known {
 		return math.Inf(1)
@@ -89,7 +89,7 @@ func (c *ratedGraph) shownBy(sigma float64) float64 {
 	return c.graph.margin(far, sigma)
 }
 
-// square returns the latencies with both triangles, in microseconds. What was not measured is NaN.
+// square returns the latencies with both triangles, in microseconds. Missing measurements are NaN.
 func square(m *latency.Matrix) [][]float64 {
 	n := m.Len()
 	d := make([][]float64, n)
@@ -115,10 +115,10 @@ type graph struct {
 	links  [][2]int
 	class  []int     // of each link
 	hopUs  []float64 // latency of the links of a class
-	baseUs float64   // part of the latency between nodes of any two vertices that no link has
+	baseUs float64   // part of the latency between nodes of any two vertices that belongs to no link
 }
 
-// rated describes the matrix by the graph. The score is infinite where the graph cannot be right.
+// rated describes the matrix by the graph. The score is infinite if the graph cannot be right.
 func (g *graph) rated(m *latency.Matrix) ratedGraph {
 	none := ratedGraph{candidate: candidate{score: math.Inf(1)}}
 	far := g.distances()
@@ -178,7 +178,7 @@ func lnFactorial(n int) float64 {
 	return x
 }
 
-// margin returns what the latency between the ends of the weakest link saves, in nats.
+// margin returns the nats that the latency between the ends of the weakest link saves.
 func (g *graph) margin(far [][]float64, sigma float64) float64 {
 	least := math.Inf(1)
 	for i, l := range g.links {
@@ -229,8 +229,8 @@ func (g *graph) neighbours() [][]int {
 	return at
 }
 
-// distances returns the length of the shortest path between all vertices over the links, or nil if there is none for
-// some. A latency of a link is that of its class.
+// distances returns the length of the shortest path between all vertices over the links, or nil if some vertices are
+// not connected. The latency of a link is its class's.
 func (g *graph) distances() [][]float64 {
 	at := g.neighbours()
 	far := make([][]float64, len(g.of))

@@ -9,11 +9,11 @@ import (
 const (
 	climbVertices = 64   // more vertices make repairs too slow
 	climbSweeps   = 4    // over all pairs
-	climbSigmas   = 1.5  // noise that a latency is off where a link is missing or too many
+	climbSigmas   = 1.5  // noise by which a latency is off if a link is missing or superfluous
 	linkNats      = 4    // nats that a link must save
-	climbSlow     = 10   // nats that one slow latency says at most
+	climbSlow     = 10   // largest weight of one slow latency, in nats
 	leastBetter   = 1e-6 // nats that a repair gains at least
-	climbFast     = 25   // nats that one fast latency says at most
+	climbFast     = 25   // largest weight of one fast latency, in nats
 	leastClimb    = .01  // of the latencies: less noise than this would make the repair trust a first guess
 )
 
@@ -130,7 +130,8 @@ func shortened(far [][]float64, u, v int, us float64) [][]float64 {
 	return out
 }
 
-// noise returns the standard deviation of one latency between two vertices: relative to it or not, by what is less.
+// noise returns the standard deviation of one latency between two vertices: relative to it or constant, whichever is
+// less.
 func (g *graph) noise(far [][]float64) func(us float64) float64 {
 	var relative, absolute []float64
 	sumLn := 0.
@@ -155,7 +156,7 @@ func (g *graph) noise(far [][]float64) func(us float64) float64 {
 // weight returns how many pairs of nodes the latency between two vertices is of.
 func (g *graph) weight(a, b int) float64 { return float64(len(g.of[a]) * len(g.of[b])) }
 
-// cost is what the latencies and the links need, in nats.
+// cost returns the description length of the latencies and the links, in nats.
 func (g *graph) cost(far [][]float64, noise func(us float64) float64) float64 {
 	nats := linkNats * float64(len(g.links))
 	for a := range g.of {
@@ -177,7 +178,7 @@ func (g *graph) cost(far [][]float64, noise func(us float64) float64) float64 {
 	return nats
 }
 
-// weakest returns what the weakest link saves, in nats.
+// weakest returns the nats that the weakest link saves.
 func (g *graph) weakest(far [][]float64) float64 {
 	noise := g.noise(far)
 	with := g.cost(far, noise)

@@ -18,16 +18,16 @@ const (
 	leastComb   = .15  // resultant of a comb that is worth a try
 	mostCombs   = 3    // combs that are tried
 	nearestSeen = 24   // candidates for links at each node
-	termLimit   = 12   // nats that one latency says for or against a link at most
+	termLimit   = 12   // largest weight of one latency for or against a link, in nats
 	repairs     = 3    // passes over the pairs that a first graph makes likely
 	likelyHops  = 3    // between nodes that may have a link
 	mostPoor    = 100  // nodes with too few links that are paired with each other
-	slowLinkMax = 5    // nats that one slow latency says against a link at most
+	slowLinkMax = 5    // largest weight of one slow latency against a link, in nats
 	denseNodes  = 16   // so many nodes may have any links
-	mostDegree  = 16   // links per node on average, where nodes are many
+	mostDegree  = 16   // links per node on average, if there are many nodes
 )
 
-// plausible reports whether nodes may have so many links: not all, and few where nodes are many.
+// plausible reports whether nodes may have so many links: not all, and few if there are many nodes.
 func plausible(nodes, links int) bool {
 	return links > 0 && links < nodes*(nodes-1)/2 && (nodes <= denseNodes || links <= mostDegree*nodes/2)
 }
@@ -91,7 +91,7 @@ type comb struct {
 	hopUs, firstUs float64 // firstUs is the latency of one hop
 	sigmaUs        float64
 
-	oneHop, twoHops float64 // mean square of the difference between what two nodes see, in hops
+	oneHop, twoHops float64 // mean square of the difference between the latencies from two nodes, in hops
 }
 
 // equalLinks returns graphs of equal links that might explain the latencies.
@@ -134,8 +134,8 @@ func (c comb) ways(d [][]float64, first [][2]int) [][][2]int {
 	return append([][][2]int{first, links}, c.regular(d, links)...)
 }
 
-// combs returns the lengths of a hop that the latencies fit, the longest first. Each is a frequency at which the phases
-// of all latencies agree. Any distribution has a lobe about frequency zero, so combs are beyond it.
+// combs returns hop lengths that fit the latencies, the longest first. Each is a frequency at which the phases of all
+// latencies agree. Every distribution has a lobe about frequency zero, so the search begins beyond it.
 func combs(d [][]float64) []comb {
 	sample := sampleOf(d, combSample)
 	if len(sample) == 0 {
@@ -260,9 +260,10 @@ func (c comb) links(d [][]float64, pairs [][2]int, profiles bool) [][2]int {
 	return links
 }
 
-// evidence returns what speaks for a link between two nodes and against two hops, in nats. By profiles, what all other
-// nodes see counts. The latencies from the ends of a link differ by one hop at most. Nodes two hops apart have twice
-// that mean square in common lattices. The mean has little noise, and the base cancels.
+// evidence returns the evidence for a link between two nodes and against two hops, in nats. With profiles, the
+// latencies to all other nodes count too. The latencies from the ends of a link differ by one hop at most. In common
+// lattices, the mean square is twice as large for nodes two hops apart. The mean has little noise, and the base
+// cancels.
 func (c comb) evidence(d [][]float64, pair [2]int, profiles bool) float64 {
 	hop := c.hopUs
 	sigma := max(c.sigmaUs, .02*hop)
@@ -280,9 +281,9 @@ func (c comb) evidence(d [][]float64, pair [2]int, profiles bool) float64 {
 	return min(max(near, -slowLinkMax), termLimit) + (two-one)*((one+two)/2-seen)/spread
 }
 
-// regular returns a graph in which nodes have as many links as most have in a first graph, and a few more or less. In
-// common lattices all have. The pairs with the best evidence come first, so a link whose own latency is an outlier is
-// what is left for two nodes.
+// regular returns graphs in which all nodes have the usual number of links of a first graph, one less or one more. In
+// common lattices all nodes have the same number. The pairs with the best evidence come first, so that a link with an
+// outlier as its own latency remains for the last two nodes.
 func (c comb) regular(d [][]float64, links [][2]int) [][][2]int {
 	type rankedPair struct {
 		pair     [2]int
@@ -314,7 +315,7 @@ func (c comb) regular(d [][]float64, links [][2]int) [][][2]int {
 	return graphs
 }
 
-// degrees returns how many links each node has.
+// degrees returns the number of links of each node.
 func degrees(nodes int, links [][2]int) []int {
 	all := make([]int, nodes)
 	for _, l := range links {

@@ -91,7 +91,7 @@ func (g *graph) spread(m *latency.Matrix, x []float64, fill func(a, b int), row 
 	return 1.4826*median(off) + 1e-12
 }
 
-// pathCounts returns how many links of each class the shortest path between two vertices has.
+// pathCounts returns the number of links of each class on the shortest path between two vertices.
 func (g *graph) pathCounts(far [][]float64) [][][]float64 {
 	n := len(g.of)
 	at := g.neighbours()

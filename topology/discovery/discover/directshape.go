@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// shape is what is known of a graph beyond its links.
+// shape describes a graph beyond its links.
 type shape struct {
 	kind  string
 	known bool // all links follow from the order of the vertices
@@ -148,8 +148,8 @@ func convolve(x, y []int) []int {
 	return out
 }
 
-// isDragonfly reports whether the shortest links form groups in which each router has a link to each other. Each two
-// groups have as many links between them.
+// isDragonfly reports whether the shortest links form groups in which every two routers are linked, with the same
+// number of links between every two groups.
 func (g *graph) isDragonfly() bool {
 	local := slices.Index(g.hopUs, slices.Min(g.hopUs))
 	n := len(g.of)

@@ -1,5 +1,5 @@
 // Package discover finds the network behind latencies: its switches, or the links between its nodes. It is pure. Build
-// wants no parameter, and its result says how sure it is.
+// needs no parameter, and its result states its own confidence.
 package discover
 
 import (
@@ -26,32 +26,32 @@ const (
 // Levels of confidence.
 const (
 	High = "high" // every switch and link is shown by the latencies
-	Low  = "low"  // Reasons say what is doubtful
+	Low  = "low"  // Reasons list the doubts
 )
 
-// Confidence says how sure a result is.
+// Confidence states how certain a result is.
 type Confidence struct {
 	Level    string   `json:"level"`
-	Margin   float64  `json:"margin_nats"` // of the weakest switch: what it saves in the description
+	Margin   float64  `json:"margin_nats"` // of the weakest switch: nats that it saves in the description
 	Residual float64  `json:"residual"`    // relative RMS between the latencies and the model's
-	Noise    float64  `json:"noise"`       // what residual the noise alone makes, from repeats or from the fit
+	Noise    float64  `json:"noise"`       // residual that noise alone makes, from repeats or from the fit
 	Reasons  []string `json:"reasons"`     // why the level is low; empty if it is high
 }
 
-// Result is a network with what is known of it.
+// Result is a network, with its kind and confidence.
 type Result struct {
 	Network    *network.Network
 	Kind       string
 	Offsets    bool // nodes differ by an offset of their own, as with different hardware
 	Confidence Confidence
-	Suspects   []latency.Pair // whose latency does not fit the rest: worth measuring again, worst first
+	Suspects   []latency.Pair // pairs with a latency that does not fit the rest: worth measuring again, worst first
 }
 
 // errFew is returned when there are too few nodes to build from.
 var errFew = errors.New("at least two nodes are needed")
 
-// Build returns the network that describes a matrix best: a tree of switches, or a network of another kind. It wants a
-// latency for most pairs. Its confidence is low where it has fewer.
+// Build returns the network that describes a matrix best: a tree of switches, or a network of another kind. It needs a
+// latency for most pairs; with fewer, its confidence is low.
 func Build(m *latency.Matrix) (Result, error) {
 	if m.Len() < 2 {
 		return Result{}, errFew
@@ -79,13 +79,13 @@ func Build(m *latency.Matrix) (Result, error) {
 }
 
 const (
-	simplerBy = 5  // nats that a network of links has to describe better than a tree of switches
+	simplerBy = 5  // nats by which a network of links must describe better than a tree of switches
 	noTree    = .4 // share of outliers that no disturbance makes: latencies have other levels
 	fewNodes  = 40 // so few nodes have too few residuals to see whether a tree explains them
 )
 
-// explains reports whether a tree leaves noise only. Then no network of links is looked for, which takes long. Links
-// between nodes make latencies that no tree has, and what it leaves is alike at neighbours.
+// explains reports whether a tree leaves only noise. If so, Build skips the search for a network of links, which takes
+// long. Links between nodes cause latencies that no tree explains, and these residuals are similar at neighbours.
 func (c candidate) explains(m *latency.Matrix) bool {
 	if m.Len() <= fewNodes || c.outliers > noTree {
 		return false
@@ -94,8 +94,8 @@ func (c candidate) explains(m *latency.Matrix) bool {
 	return !sure || r < mostCorrelation/2
 }
 
-// dense reports whether most pairs of a network are linked. Nobody builds that of many nodes. Latencies that hardly
-// differ look like it, and a star with outliers does.
+// dense reports whether most pairs of a network are linked. Nobody builds such a network of many nodes. But nearly
+// equal latencies look like it, and so does a star with outliers.
 func dense(net *network.Network) bool {
 	const small = 8
 	vertices, links := len(net.Names), len(net.Links)
@@ -151,8 +151,8 @@ func buildTree(m *latency.Matrix) candidate {
 	return found
 }
 
-// shownFrom is how many nodes can show a switch by a few nats. Four nodes have six latencies, and a tree with offsets
-// has five links, so noise makes switches.
+// shownFrom is the least number of nodes that can show a switch by a few nats. Four nodes have six latencies, and a
+// tree with offsets has five links, so noise makes switches.
 const shownFrom = 6
 
 // few returns the tree of few nodes: a star, or the tree without offsets if it describes them better and is clear.

@@ -25,13 +25,13 @@ var errNoisy = errors.New("the latencies are too noisy for the thesis's method: 
 	"try another epsilon, or the method weir, which has no such limit")
 
 // Literal returns the network by the method of Bufe's thesis (Hamburg 2014, algorithms 1 to 3), read literally. It
-// compares latencies relatively: a is less than b if 2(b-a)/(a+b) > epsilon (eq. 1.9), which lies in [0, 2). It wants a
-// latency for each pair. The method has no measure of confidence, so the level is always low. Where the text leaves a
-// choice:
+// compares latencies relatively: a is less than b if 2(b-a)/(a+b) > epsilon (eq. 1.9), which lies in [0, 2). It needs a
+// latency for each pair. The method lacks a measure of confidence, so the level is always low. Choices that the text
+// leaves open:
 //
 //   - Groups of latencies are processed in ascending order, from the first again after a change. Otherwise n nodes on
 //     each of m switches have n^m cliques. The latency of a group is its lowest.
-//   - Of cliques that overlap, the largest comes first. Cliques are all nodes, or all switches.
+//   - The largest of overlapping cliques comes first. Cliques are all nodes, or all switches.
 //   - Switches are rejoined below an absolute tolerance of epsilon/2 of the lowest latency: no latency is relatively
 //     equal to zero.
 //   - Virtual edges are deleted one at a time, the longest first, against shortest paths over switches. Two edges that
@@ -90,12 +90,12 @@ func allPairs(n int) []latency.Pair {
 }
 
 // throughNeighbour returns the length of the shortest path between two nodes by eq. 2.2: the measured latency to a
-// neighbour of b, and its edge. It is infinite if b has no neighbour.
+// neighbour of b, and its edge. It is infinite for a vertex b without neighbours.
 func (g *literalGraph) throughNeighbour(m *latency.Matrix, a, b int) float64 {
 	least := math.Inf(1)
 	for _, d := range g.neighbours[b] {
 		if d != a {
-			least = min(least, m.At(a, d)+m.At(d, b)) // the edge has the measured latency
+			least = min(least, m.At(a, d)+m.At(d, b)) // the edge carries the measured latency
 		}
 	}
 	return least
@@ -143,8 +143,8 @@ func (g *literalGraph) replaceGroup(us float64) (changed bool, err error) {
 	return false, nil
 }
 
-// replaceable reports whether the edges between the members are all there, with one latency. A pair must also have a
-// third vertex at the same distance from both, so that the switch has three links.
+// replaceable reports whether all edges between the members exist, with one latency. A pair must also have a third
+// vertex at the same distance from both, so that the switch gets three links.
 func (g *literalGraph) replaceable(clique []int, us float64) bool {
 	for i, a := range clique {
 		for _, b := range clique[i+1:] {
@@ -162,7 +162,7 @@ func (g *literalGraph) replaceable(clique []int, us float64) bool {
 	})
 }
 
-// replace puts a switch in the place of a clique. A vertex that has an edge of one latency to each member gets one to
+// replace puts a switch in the place of a clique. A vertex with an edge of one latency to each member gets one edge to
 // the switch.
 func (g *literalGraph) replace(clique []int, us float64) {
 	s := g.addVertex()
@@ -208,7 +208,7 @@ func (g *literalGraph) mean(v int, others []int) float64 {
 	return sum / float64(len(others))
 }
 
-// rejoin merges a new switch with those at latency zero from it: they are one switch with nodes of several kinds
+// rejoin merges a new switch with the switches at latency zero from it: they are one switch with nodes of several kinds
 // (section 2.2.5). It returns the switch that remains.
 func (g *literalGraph) rejoin(s int) int {
 	for {
@@ -229,8 +229,8 @@ func (g *literalGraph) rejoin(s int) int {
 	}
 }
 
-// dropVirtual deletes edges between switches that a path explains, after an insertion of s. Only those at s and between
-// its neighbours can be new.
+// dropVirtual deletes edges between switches that a path explains, after an insertion of s. Only edges at s and between
+// its neighbours can have become redundant.
 func (g *literalGraph) dropVirtual(s int) {
 	var edges []latency.Pair
 	near := append([]int{s}, g.neighbours[s]...)

@@ -42,8 +42,9 @@ func (s vertexSet) members() []int {
 	return members
 }
 
-// cliques returns the largest sets of nodes, or of switches, between which each edge has a latency, by Bron and
-// Kerbosch's algorithm with a pivot. No set is inside another. The larger come first. errNoisy ends a long search.
+// cliques returns the largest sets of nodes, or of switches, that are fully connected by edges of one latency. It uses
+// Bron and Kerbosch's algorithm with a pivot. No set is inside another. The larger come first. errNoisy ends a long
+// search.
 func (g *literalGraph) cliques(us float64, ofSwitches bool) ([][]int, error) {
 	s := &cliqueSearch{steps: &g.steps, next: make([]vertexSet, len(g.neighbours))}
 	words := (len(g.neighbours) + 63) / 64
@@ -73,7 +74,7 @@ func (g *literalGraph) cliques(us float64, ofSwitches bool) ([][]int, error) {
 
 // cliqueSearch is one search of cliques.
 type cliqueSearch struct {
-	next  []vertexSet // of each vertex: those that can be in a clique with it
+	next  []vertexSet // of each vertex: the vertices that can be in a clique with it
 	found [][]int
 	steps *int
 }

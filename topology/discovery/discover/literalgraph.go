@@ -8,14 +8,14 @@ import (
 )
 
 // literalGraph is the graph that the thesis's method changes: the nodes first, then the switches. A switch that was
-// rejoined with another keeps its number and has no edge.
+// rejoined with another keeps its number, without edges.
 type literalGraph struct {
 	epsilon    float64
 	zeroUs     float64 // two switches that are not farther apart are one
 	nodes      int
 	neighbours [][]int
 	edgeUs     [][]float64 // of each vertex: the latency of the edge to each vertex below it, infinite if there is none
-	steps      int         // that the search of cliques has taken
+	steps      int         // taken by the search for cliques
 }
 
 func newLiteralGraph(m *latency.Matrix, epsilon float64) *literalGraph {
@@ -74,7 +74,7 @@ func (g *literalGraph) edges() []latency.Pair {
 	return edges
 }
 
-// link adds an edge where there is none.
+// link adds an edge between two vertices without one.
 func (g *literalGraph) link(a, b int, us float64) {
 	g.edgeUs[max(a, b)][min(a, b)] = us
 	g.neighbours[a] = append(g.neighbours[a], b)
@@ -89,7 +89,8 @@ func (g *literalGraph) unlink(a, b int) {
 	g.neighbours[a], g.neighbours[b] = without(g.neighbours[a], b), without(g.neighbours[b], a)
 }
 
-// latencies returns the latencies of the edges, without those that equal the one before.
+// latencies returns the distinct latencies of the edges. Latencies that equal the previous one within epsilon are left
+// out.
 func (g *literalGraph) latencies() []float64 {
 	var all []float64
 	for _, e := range g.edges() {
@@ -105,8 +106,9 @@ func (g *literalGraph) latencies() []float64 {
 	return groups
 }
 
-// overSwitches returns the length of the shortest path between two vertices whose inner vertices are switches. It is
-// infinite if there is none. The switches lie densely in the table, so it takes no queue (Dijkstra 1959).
+// overSwitches returns the length of the shortest path between two vertices that passes only switches on its way. It is
+// infinite if there is none. The switches lie densely in the table, so a linear search replaces the queue (Dijkstra
+// 1959).
 func (g *literalGraph) overSwitches(a, b int) float64 {
 	lengths := make([]float64, g.switches())
 	done := make([]bool, len(lengths))

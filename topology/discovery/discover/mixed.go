@@ -11,7 +11,7 @@ type routers struct {
 	of    [][]int // nodes of a router
 	at    []int   // router of a node
 	d     [][]float64
-	ownUs float64 // latency between two nodes of a router; NaN: no router has two
+	ownUs float64 // latency between two nodes of a router; NaN: every router has one node
 }
 
 // alone returns a router for each node.
@@ -26,7 +26,7 @@ func alone(d [][]float64) routers {
 
 // Bounds of contractions.
 const (
-	twinLimit    = .1  // difference of ln(latency) beyond which two nodes differ for sure: outliers say no more
+	twinLimit    = .1  // difference of ln(latency) beyond which two nodes differ for sure; outliers are clipped to it
 	mostTwinCuts = 4   // contractions that are tried
 	trimmedNodes = 256 // more nodes need no trimming
 	trimmedShare = .05 // differences that may be outliers'
@@ -77,7 +77,7 @@ func contractions(d [][]float64) []routers {
 	return ways
 }
 
-// trimmedProfile is profile without the differences that are most. Where nodes are many, limits do.
+// trimmedProfile is profile without the largest differences. With many nodes, limits suffice.
 func trimmedProfile(x, y []float64) float64 {
 	if len(x) > trimmedNodes {
 		return profile(x, y, twinLimit)
@@ -171,7 +171,7 @@ func meanAcross(d [][]float64, these, those []int) float64 {
 	return robustMean(sample)
 }
 
-// unequalLinks returns graphs over routers whose links may differ in latency.
+// unequalLinks returns graphs over routers with links that may differ in latency.
 func unequalLinks(r routers) []*graph {
 	bases := []float64{r.ownUs}
 	if math.IsNaN(r.ownUs) {
@@ -205,8 +205,8 @@ const (
 	sureLink  = .5 // share of the shortest link that a detour must be longer
 )
 
-// bases returns what the latencies may have in common. If two paths join to a third, the base is in both of them, and
-// once in the third.
+// bases returns candidates for the common part of all latencies. If two paths join to a third, the base is in both of
+// them, and once in the third.
 func (r *routers) bases() []float64 {
 	var all []float64
 	for a := range r.d {
@@ -242,7 +242,7 @@ func (r *routers) bases() []float64 {
 	return bases
 }
 
-// sparse keeps the links whose detours are longer, and sorts them into classes of latency.
+// sparse keeps the links with a longer detour, and sorts them into classes of latency.
 func (g *graph) sparse() {
 	shortest := math.Inf(1)
 	for a := range g.of {
@@ -284,7 +284,7 @@ type unequalLink struct {
 	us   float64
 }
 
-// classify sorts links into classes wherever their latencies have a gap.
+// classify sorts links into classes, divided at gaps between their latencies.
 func (g *graph) classify(links []unequalLink) {
 	slices.SortFunc(links, func(x, y unequalLink) int { return cmp.Compare(x.us, y.us) })
 	start := 0

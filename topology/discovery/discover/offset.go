@@ -8,7 +8,7 @@ import (
 )
 
 // Offsets are the part of a latency that belongs to one node: its hardware, or the cable to its switch. A tree with
-// offsets can describe any tree whose latencies add up along its links.
+// offsets can describe any tree in which latencies add up along links.
 
 // rowOffsets starts from the quantile of each node's latencies: most partners of a node are far.
 func rowOffsets(v *values, quantile float64) []float64 {
@@ -72,7 +72,7 @@ func (t *tree) backFit(v *values, offset []float64, turns int) []float64 {
 	return center(offset)
 }
 
-// robustMean is the mean of a sample whose values are clipped about their median.
+// robustMean is the mean of a sample, clipped about its median.
 func robustMean(x []float64) float64 {
 	slices.Sort(x)
 	mid := (x[len(x)/2] + x[(len(x)-1)/2]) / 2
@@ -174,7 +174,7 @@ func wantsOffsets(v *values, f fitted) bool {
 		d := means[a] - all/max(pairs, 1)
 		sum += d * d * counts[a]
 	}
-	// Over sigma squared this is one of noise, for each node. Half of it is what an offset saves.
+	// Over sigma squared this is the description length of noise, for each node. An offset saves half of it.
 	return sum/(f.sigma*f.sigma) > float64(v.n)*math.Log(float64(v.n))
 }
 
@@ -236,7 +236,7 @@ func newJoining(v *values) *joining {
 	return j
 }
 
-// join joins the two vertices that are nearest, after what both are far from all others.
+// join joins the two vertices that are nearest after subtracting their mean distances from all others.
 func (j *joining) join() {
 	m := float64(len(j.active) - 2)
 	first, second, least := 0, 1, math.Inf(1)

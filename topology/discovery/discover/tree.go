@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// tree is a rooted tree. Its leaves are the nodes 0…leaves-1. The other vertices are switches. Each switch has a level:
-// what a latency across it is, in the unit of the values that it was built from.
+// tree is a rooted tree. Its leaves are the nodes 0…leaves-1. The other vertices are switches. The level of a switch is
+// the latency across it, in the unit of the values that the tree was built from.
 type tree struct {
 	leaves   int
 	root     int

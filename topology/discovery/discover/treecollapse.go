@@ -58,7 +58,7 @@ func typicalWeight(v *values, weights float64, pairs int) float64 {
 	return float64(pairs) / weights
 }
 
-// A switch's variance is pulled to that of all switches as if by so many pairs.
+// A switch's variance is pulled to the variance of all switches, as if by so many pairs.
 const priorPairs = 8
 
 // typicalVariance returns the median of the groups' variances. A group counts by its pairs, up to a few.
@@ -91,9 +91,9 @@ func typicalVariance(groups []group, floor float64) float64 {
 	return floor * floor
 }
 
-// saving returns what a switch saves in the description, in nats. It is negative if the switch is not worth it. Its
-// latencies get a mean of their own. The cost is to name its leaves among its parent's. It pays for the choice that the
-// linkage had: TestStarHasNoSwitch pins that noise makes no switch.
+// saving returns the nats that a switch saves in the description. It is negative if the switch is not worth it. A
+// switch gives its latencies a mean of their own. Its cost is to name its leaves among its parent's. The cost covers
+// the choice that the linkage had: TestStarHasNoSwitch pins that noise makes no switch.
 func saving(child, parent group, leaves, of, nodes int, variance, resolves float64) float64 {
 	difference := parent.mean - child.mean
 	if child.n == 0 || parent.n == 0 || difference < resolves {
@@ -129,8 +129,9 @@ func (c *collapsing) worth(s int) float64 {
 	return saving(c.groups[s], c.groups[p], c.size(s), c.size(p), c.leaves, c.variance, c.resolves)
 }
 
-// pass dissolves switches until none of the queue is worth too little. It reports whether it dissolved one. What a
-// switch saves changes with its parent, so the queue may be out of date: another pass finds what it missed.
+// pass dissolves switches until all switches in the queue are worth enough. It reports whether it dissolved one. The
+// saving of a switch changes with its parent, so the queue may be out of date: another pass finds the switches that it
+// missed.
 func (c *collapsing) pass() bool {
 	c.queue = c.queue[:0]
 	for _, s := range c.switches() {
@@ -159,7 +160,7 @@ func (c *collapsing) pass() bool {
 	return dissolved
 }
 
-// remove dissolves a switch, and looks again at those whose worth that changes most.
+// remove dissolves a switch, and looks again at the switches that this affects most.
 func (c *collapsing) remove(s int) {
 	p := c.parent[s]
 	c.groups[p] = c.groups[p].with(c.groups[s])

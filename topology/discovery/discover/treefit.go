@@ -57,7 +57,7 @@ func (t *tree) fit(v *values) {
 	}
 	pooled = max(pooled, least)
 	for s := t.leaves; s < len(t.parent); s++ {
-		// A few outliers spoil the deviation of a few values: such a switch has the noise of all.
+		// A few outliers spoil the deviation of a few values, so such a switch gets the noise of all.
 		known := max(0, count[s]-10)
 		t.sigma[s] = math.Sqrt(max(least, (known*own[s]+priorPairs*pooled)/(known+priorPairs)))
 	}
@@ -79,8 +79,8 @@ func (t *tree) levelUnknown() {
 // latency, so a fast value shows a switch that was not seen yet.
 const fastSigmas = 8
 
-// clip writes the values to w, none further than some sigmas above its switch's level. What is trimmed is lost; what
-// is clipped still says in which direction it was. A value that is not known gets the level.
+// clip writes the values to w, none further than some sigmas above its switch's level. Clipping rather than trimming
+// keeps the direction of an outlier. An unknown value gets the level.
 func (t *tree) clip(v *values, w []float32, sigmas float64) {
 	for s := t.leaves; s < len(t.parent); s++ {
 		level, room := t.level[s], sigmas*t.sigma[s]
@@ -103,7 +103,7 @@ func (t *tree) clip(v *values, w []float32, sigmas float64) {
 	}
 }
 
-// A value this many nats off says no more against a place in the tree. Outliers are slow, so a fast value says more.
+// Largest weights of one value against a place in the tree, in nats. Outliers are slow, so a fast value weighs more.
 const (
 	slowLimit = 10
 	fastLimit = 40
@@ -202,7 +202,7 @@ func (t *tree) against(v *values, leaf int) []float64 {
 			at[s] += sum
 		}
 	}
-	// A switch has a lower number than its parent.
+	// A switch has a lower number than its parent, so parents come first here.
 	against := make([]float64, len(t.parent))
 	against[t.root] = at[t.root]
 	for s := t.root - 1; s >= t.leaves; s-- {
@@ -252,7 +252,7 @@ func (t *tree) mergeCost(v *values, a, b, p int) float64 {
 	sigma := share*t.sigma[a] + (1-share)*t.sigma[b]
 	inverse, above := 1/sigma, 1/t.sigma[p]
 	constant := math.Log(sigma / t.sigma[p])
-	// What is saved: the name of one switch, and its level.
+	// Merging saves the name of one switch, and its level.
 	cost := -lnChoose(t.size(p), t.size(b)) - math.Log(float64(t.leaves))
 	for _, x := range t.below(a) {
 		row := v.y[x*v.n : x*v.n+v.n]

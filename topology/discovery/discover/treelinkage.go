@@ -2,10 +2,10 @@ package discover
 
 import "math"
 
-// linkage joins units, which are subtrees over the leaves, two by two by the least average value between them. It uses
-// the chain of nearest neighbours (Murtagh 1983), which takes time and memory of the square of the units. It
-// overwrites w, the square of values between the units. Value i, j of w has the sides size[i] and size[j].
-// It returns the joins as pairs: number k made number len(size)+k.
+// linkage joins units, which are subtrees over the leaves, in pairs by the least average value between them. It uses
+// the chain of nearest neighbours (Murtagh 1983), which takes time and memory of the square of the units. It overwrites
+// w, the square of values between the units. Value i, j of w has the sides size[i] and size[j]. It returns the joins as
+// pairs: number k made number len(size)+k.
 func linkage(w []float32, size []int) [][2]int {
 	n := len(size)
 	weight := make([]float64, n)
@@ -78,7 +78,7 @@ func link(w []float32, n int) *tree {
 }
 
 // relink joins the leaf switches of a tree, and the leaves that hang elsewhere, anew. The mean of all values between
-// two leaf switches has less noise than one value.
+// two leaf switches has less noise than a single value.
 func (t *tree) relink(w []float32, n int) *tree {
 	var units [][]int
 	var of []int // the switch that the unit is, or its leaf

@@ -7,8 +7,8 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
-// weigh sets the margin: what the weakest switch saves in the description. Values are clipped, so that no outlier adds
-// to it or takes of it.
+// weigh sets the margin: the nats that the weakest switch saves in the description. Values are clipped, so that no
+// outlier adds to the margin or reduces it.
 func (f *fitted) weigh() {
 	t, v := f.tree, f.values
 	f.margin = math.Inf(1)
@@ -32,10 +32,10 @@ func (f *fitted) weigh() {
 	}
 }
 
-// doubtfulPlace is a leaf whose values prefer its place to another by few nats only.
+// doubtfulPlace is the margin below which a leaf's place is in doubt, in nats.
 const doubtfulPlace = 15
 
-// weighLeaves finds the leaves whose place is in doubt, and the pairs that would decide it.
+// weighLeaves finds the leaves in a doubtful place, and the pairs that would settle it.
 func (f *fitted) weighLeaves() {
 	t, v := f.tree, f.values
 	f.placed = math.Inf(1)

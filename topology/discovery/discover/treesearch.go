@@ -29,7 +29,7 @@ const (
 	settleTurns = 3
 )
 
-// Up to so many nodes, a search has several starts. Above, it has one, for time and memory.
+// Up to so many nodes, a search uses several starts. Above, it uses one, for time and memory.
 const manyStarts = 3000
 
 // search returns the tree that describes the values best.
@@ -90,8 +90,8 @@ func search(m *latency.Matrix, v *values) fitted {
 // mostReconsidered bounds how many leaves are tried elsewhere.
 const mostReconsidered = 16
 
-// reconsider moves the leaves whose place is least certain, and keeps what describes the matrix better. Settling
-// cannot tell: a leaf shapes the level and noise of the switch where it is, so two places can look stable.
+// reconsider moves the leaves in the least certain places, and keeps the tree that describes the matrix better.
+// Settling alone cannot decide: a leaf shapes the level and noise of its own switch, so two places can look stable.
 func reconsider(m *latency.Matrix, best fitted) fitted {
 	type uncertain struct {
 		leaf, other int
@@ -121,7 +121,7 @@ func reconsider(m *latency.Matrix, best fitted) fitted {
 // Above so many nodes, one start is enough if it leaves no doubt.
 const surelyEnough = 512
 
-// certain reports whether each leaf has its place by far, and hardly a latency is an outlier.
+// certain reports whether the place of every leaf is clear, and hardly a latency is an outlier.
 func (f *fitted) certain() bool {
 	if f.outliers > mostOutliers/4 || f.tree.inner() == 0 {
 		return false
@@ -179,7 +179,7 @@ func polish(t *tree, v *values, w []float32) *tree {
 	return t
 }
 
-// flatten dissolves switches whose level is not below their parent's.
+// flatten dissolves switches with a level that is not below their parent's.
 func (t *tree) flatten(resolves float64) {
 	dissolved := false
 	for _, s := range t.switches() {
@@ -217,7 +217,7 @@ func (t *tree) residuals(m *latency.Matrix, v *values) *residuals {
 				switch {
 				case y != y:
 				case v.offset == nil:
-					// The ln is at hand. What a fit of additive noise wants is not set.
+					// The ln is at hand. The fields for a fit of additive noise stay empty.
 					r.ln = append(r.ln, y-t.level[s])
 					r.sumLn += y
 				default:

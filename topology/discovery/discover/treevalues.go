@@ -7,8 +7,8 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/latency"
 )
 
-// values is a full square of what a tree is built from. Without offsets these are ln(latency). With offsets, they are
-// latencies less the offsets of both nodes, over the median latency.
+// values is a full square of the values from which a tree is built. Without offsets these are ln(latency). With
+// offsets, they are latencies less the offsets of both nodes, over the median latency.
 type values struct {
 	n        int
 	y        []float32 // NaN: not measured
@@ -93,8 +93,8 @@ func (v *values) neighbours(k int) [][]int {
 	return near
 }
 
-// smooth writes to out the median of each value and those of the neighbours of both nodes. An outlier cannot make a
-// false neighbour, since outliers are slow.
+// smooth writes to out the median of each value and the values of the neighbours of both nodes. An outlier cannot make
+// a false neighbour, since outliers are slow.
 func (v *values) smooth(out []float32, k int) {
 	near := v.neighbours(k)
 	n := v.n
@@ -109,7 +109,7 @@ func (v *values) smooth(out []float32, k int) {
 	}
 }
 
-// around appends the value of a pair, and those of the neighbours of each with the other.
+// around appends the value of a pair, and the values of each node's neighbours with the other node.
 func (v *values) around(window []float32, a, b int, near [][]int) []float32 {
 	add := func(x float32) {
 		if x == x {

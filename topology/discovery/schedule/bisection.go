@@ -7,11 +7,11 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
-// errNoTree is returned for a bisection of a network with cycles, whose search takes exponential time.
+// errNoTree is returned for a network with cycles, since finding its bisection takes exponential time.
 var errNoTree = errors.New("the bisection is computed for trees only")
 
 // Bisection returns the bisection bandwidth of a tree in MB/s: the least throughput between two halves of the nodes.
-// One half has a node more if their number is odd. It is NaN if the throughput of a link is not known. It takes time in
+// One half has a node more if their number is odd. It is NaN if the throughput of a link is unknown. It takes time in
 // the square of the number of nodes. TestBisection pins it against all divisions.
 func Bisection(net *network.Network) (float64, error) {
 	if !net.IsTree() {
@@ -29,8 +29,8 @@ type bisection struct {
 	ends [][]linkEnd
 }
 
-// below returns the cost of the cheapest division of what is below a vertex. The first index is the side of the vertex,
-// the second the number of nodes on the first side.
+// below returns the cost of the cheapest division of the subtree below a vertex. The first index is the side of the
+// vertex, the second the number of nodes on the first side.
 func (b *bisection) below(v, up int) [2][]float64 {
 	costs := [2][]float64{{0}, {0}}
 	if !b.net.IsSwitch(v) {

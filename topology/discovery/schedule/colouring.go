@@ -7,8 +7,8 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/latency"
 )
 
-// colouring gives each edge a colour, so that the edges of a node differ in theirs. A colour is a round. A node has no
-// table of all colours: the leaves of a star of 100,000 would fill the memory.
+// colouring gives each edge a colour, so that all edges of a node have different colours. A colour is a round. A table
+// of all colours at each node would fill the memory for a star of 100,000 leaves, so the colours are in a map.
 type colouring struct {
 	colours int
 	ends    map[end]int // the other node of the edge
@@ -69,7 +69,7 @@ func (c *colouring) clear(u, v, colour int) {
 	c.lowest[v] = min(c.lowest[v], colour)
 }
 
-// free returns the lowest colour that no edge of the node has.
+// free returns the lowest colour without an edge at the node.
 func (c *colouring) free(v int) int {
 	for c.other(v, c.lowest[v]) != none {
 		c.lowest[v]++
@@ -86,7 +86,7 @@ func (c *colouring) shared(u, v int) int {
 	return shared
 }
 
-// path returns the nodes of the path from v whose edges have the two colours in turn. It begins with the first colour.
+// path returns the nodes of the path from v along edges of the two colours in turn. It begins with the first colour.
 // The second is free at v, so the path does not return to it.
 func (c *colouring) path(v, first, second int) []int {
 	nodes := []int{v}
@@ -119,8 +119,9 @@ func (c *colouring) swap(u, v int) {
 	c.set(u, v, colour)
 }
 
-// fan colours an edge by Vizing's argument. A fan is neighbours of u, v first. The edge from u to each of them has the
-// colour that is missing at the one before. So the colours can move up to any of them, which leaves that edge bare.
+// fan colours an edge by Vizing's argument. A fan is a list of neighbours of u, v first. The edge from u to each of
+// them has the colour that is missing at the previous one. So the colours can move up to any of them, which leaves the
+// edge to that neighbour bare.
 func (c *colouring) fan(u, v int) {
 	var neighbours, missing []int
 	for w := v; w != none; w = c.other(u, missing[len(missing)-1]) {
@@ -135,8 +136,9 @@ func (c *colouring) fan(u, v int) {
 	c.set(u, neighbours[last], missing[last])
 }
 
-// closeFan colours the edge where the last of a fan misses the same colour as an earlier one. The path from u in that
-// colour and one that is free at u ends at one of them at most. The other can free the colour that is free at u.
+// closeFan colours the edge if the last of a fan misses the same colour as an earlier one. Take the path from u in that
+// colour and a colour that is free at u. It ends at one of the two at most, so the other can free the colour that is
+// free at u.
 func (c *colouring) closeFan(u int, neighbours, missing []int, first int) {
 	free, twice := c.free(u), missing[first]
 	path := c.path(u, twice, free)

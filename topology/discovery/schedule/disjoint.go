@@ -6,11 +6,11 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/latency"
 )
 
-// Disjoint returns rounds that hold each of the pairs once. Let the degree be the most pairs that a node has. If the
-// pairs form a bipartite graph, the rounds are as many as the degree (König). So they are if a node meets all others
-// and the nodes are even in number. Otherwise they are at most one more (Vizing; Misra and Gries 1992). A pair that is
-// given k times is in k rounds, and then the rounds are those of each time. A pair joins two different nodes.
-// TestDisjoint pins it.
+// Disjoint returns rounds that hold each of the pairs once. Let the degree be the largest number of pairs of one node.
+// If the pairs form a bipartite graph, there are as many rounds as the degree (König). The same holds if every node
+// meets all others and the number of nodes is even. Otherwise there is at most one more (Vizing; Misra and Gries 1992).
+// A pair that is given k times is in k rounds, and each repetition gets rounds of its own. A pair joins two different
+// nodes. TestDisjoint pins it.
 func Disjoint(pairs []latency.Pair) [][]latency.Pair {
 	pairs, again := firsts(pairs)
 	if len(pairs) == 0 {
@@ -43,7 +43,7 @@ func firsts(pairs []latency.Pair) (first, again []latency.Pair) {
 	return first, again
 }
 
-// graph has the pairs' nodes under numbers without gaps.
+// graph holds the pairs' nodes under numbers without gaps.
 type graph struct {
 	nodes  []int          // the node of each number
 	edges  []latency.Pair // of numbers

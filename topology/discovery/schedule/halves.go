@@ -6,9 +6,9 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/latency"
 )
 
-// Halves divides groups into two sides whose sizes differ as little as possible (the partition problem). It reports
-// which groups are on the first side. Sizes are not negative. It takes a table of all sums, so it is exact, and fast
-// because sizes count nodes. TestHalves pins it on figure 2.21.
+// Halves divides groups into two sides of nearly equal size (the partition problem). It reports which groups are on the
+// first side. Sizes are not negative. It takes a table of all sums, so it is exact, and fast because sizes count nodes.
+// TestHalves pins it on figure 2.21.
 func Halves(sizes []int) []bool {
 	total := 0
 	for _, size := range sizes {
@@ -54,7 +54,7 @@ func (p *throughputProber) switchRates() error {
 	return nil
 }
 
-// through returns pairs of nodes whose data goes through a switch.
+// through returns pairs of nodes that send their data through a switch.
 func (p *throughputProber) through(s int) []latency.Pair {
 	var groups [][]int
 	seen := map[int]bool{}

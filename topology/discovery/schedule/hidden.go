@@ -7,10 +7,10 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/latency"
 )
 
-// hiddenLinks looks for direct links between nodes whose latency equals that of the path over other nodes (figure 2.4).
-// The path is blocked: the pair is measured alone, and again while the nodes on the path send to each other (section
-// 2.2.1). If the rate stays, data does not take the path. Two nodes on the path are needed for that, and it must be the
-// only shortest one.
+// hiddenLinks looks for direct links between nodes with the same latency as the path over other nodes (figure 2.4). It
+// measures the pair alone, and again while the nodes on the path send to each other and so block it (section 2.2.1). If
+// the rate stays, data does not take the path. Two nodes on the path are needed for that, and it must be the only
+// shortest one.
 func (p *throughputProber) hiddenLinks() error {
 	for a := range p.net.Nodes {
 		for b := a + 1; b < p.net.Nodes; b++ {

@@ -13,12 +13,12 @@ const tolerance = .05
 // slow ones. After three meetings, at most one in four ports can be faster than its rate.
 const meetings = 3
 
-// ports finds the throughput of each port of a switch from the rates between two ports, which are the lower of both. A
-// rate is a port's own if the other port has been seen faster: that is its certificate. So the first round pairs all
-// ports, and later rounds put the others against those that were seen fastest. It is a state machine: next returns what
-// to measure, and report takes the rates. Where all pairs of 32 ports take 31 rounds, it takes three to five.
+// ports finds the throughput of each port of a switch from the rates between two ports. A rate is the throughput of the
+// slower port. It certainly belongs to one port if the other port has been seen faster. So the first round pairs all
+// ports, and later rounds put the other ports against the fastest ones. It is a state machine: next returns the pairs
+// to measure, and report takes the rates. All pairs of 32 ports would take 31 rounds; it takes three to five.
 type ports struct {
-	order      []int // ports, those that are believed fastest first
+	order      []int // ports, by their probable throughput, the fastest first
 	sequential bool  // one pair in a round, for a switch that cannot carry more
 
 	measured []portRate
@@ -70,8 +70,8 @@ func (p *ports) firstRound() [][2]int {
 
 func portPair(i, j int) [2]int { return [2]int{min(i, j), max(i, j)} }
 
-// certify returns open ports against fast ones. Where fast ones are few, one port of each slow pair comes first: it may
-// explain the other.
+// certify pairs open ports with fast ones. If fast ports are few, one port of each slow pair comes first, because it
+// may explain the other.
 func (p *ports) certify() [][2]int {
 	fast, open := p.classes()
 	var pairs [][2]int
@@ -163,8 +163,8 @@ func (p *ports) report(pairs [][2]int, rates []float64) {
 	}
 }
 
-// throughput returns the throughput of a port in MB/s. A port without a proof has the highest rate that was seen on it.
-// In section 2.3.2 of the thesis, the text has minimum and maximum exchanged. NaN: never measured.
+// throughput returns the throughput of a port in MB/s. Without proof it is the highest rate that was seen on the port.
+// In section 2.3.2 of the thesis, the text exchanges minimum and maximum. NaN: never measured.
 func (p *ports) throughput(i int) float64 {
 	switch {
 	case !math.IsNaN(p.own[i]):
@@ -175,15 +175,15 @@ func (p *ports) throughput(i int) float64 {
 	return math.NaN()
 }
 
-// unproven reports whether a port may be faster than its throughput. The lower of two rates does not tell whose it is.
-// So the two fastest ports prove each other only if a third is as fast. Of more ports, one may still be faster than all
-// others: no measurement on the switch can show that.
+// unproven reports whether a port may be faster than its throughput. The lower of two rates does not show which port
+// limits it. So the two fastest ports prove each other only if a third is as fast. If there are more ports, one may
+// still be faster than all others: no measurement on the switch can show that.
 func (p *ports) unproven(i int) bool {
 	fast, _ := p.classes()
 	return len(fast) < 3 && math.IsNaN(p.own[i])
 }
 
-// byLatency returns the numbers of links, those of low latency first.
+// byLatency returns the numbers of links, ascending by latency.
 func byLatency(us []float64) []int {
 	order := make([]int, len(us))
 	for i := range order {

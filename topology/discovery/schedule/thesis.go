@@ -86,7 +86,7 @@ func takePath(left map[int][]int, used map[int]bool, start int) []latency.Pair {
 	}
 }
 
-// most returns the unused node with the most links left, -1 if none has any.
+// most returns the unused node with the most links left, -1 if no links are left.
 func most(left map[int][]int, nodes []int, used map[int]bool) int {
 	best := -1
 	for _, v := range nodes {

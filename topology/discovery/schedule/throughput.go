@@ -10,7 +10,7 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
-// ThroughputOptions says what is measured.
+// ThroughputOptions selects the measurements.
 type ThroughputOptions struct {
 	Transfer   latency.Transfer
 	Sequential bool // one pair at a time on a switch, as if no switch could carry more
@@ -18,13 +18,13 @@ type ThroughputOptions struct {
 	Hidden     bool // also whether pairs of nodes have a direct link that latencies do not show
 }
 
-// ThroughputReport is what was measured.
+// ThroughputReport contains the results of the measurements.
 type ThroughputReport struct {
 	Network  *network.Network // links with their throughput
 	AtLeast  []int            // links that may be faster: the nodes could not fill them
 	Blocking []int            // switches that cannot carry all their nodes at the same time
 	Switches []SwitchRate     // with ThroughputOptions.Switches
-	Hidden   []latency.Pair   // with ThroughputOptions.Hidden: pairs whose rate does not depend on their path
+	Hidden   []latency.Pair   // with ThroughputOptions.Hidden: pairs at a rate that does not depend on their path
 	Rounds   int              // how many rounds were measured
 }
 
@@ -145,7 +145,7 @@ func (p *throughputProber) nodeLinks() error {
 	return nil
 }
 
-// nodesOf returns the nodes of a switch that have no other link, and their links, those of low latency first. Data of a
+// nodesOf returns the nodes that are linked with this switch only, and their links, ascending by latency. Data of a
 // node with several links may take another way.
 func (p *throughputProber) nodesOf(s int) (nodes, links []int) {
 	var us []float64
@@ -209,12 +209,12 @@ func neighbourPairs(nodes []int) []latency.Pair {
 	return pairs
 }
 
-// hub is a switch whose links are measured against each other.
+// hub is a switch with links that are measured against each other.
 type hub struct {
 	ports *ports
 	links []int // of each port; -1: a port that only helps to measure the others
 	flow  func(i, j int) []latency.Pair
-	limit func(i, j int) float64 // what the nodes of two ports can send at most, in MB/s; nil: nodes are the ports
+	limit func(i, j int) float64 // largest rate between the nodes of two ports, in MB/s; nil: nodes are the ports
 }
 
 // portLinks measures the links between nodes and switches, at all switches at the same time.
@@ -282,7 +282,7 @@ func (p *throughputProber) take(h *hub) {
 	}
 }
 
-// unfilled reports whether the throughput of a port is what the nodes behind it and its partner could send.
+// unfilled reports whether the nodes behind a port and its partner, and not the port, limited its rate.
 func (h *hub) unfilled(i int) bool {
 	if h.limit == nil {
 		return false

@@ -17,17 +17,17 @@ func (p *throughputProber) switchLinks() error {
 	return p.otherLinks()
 }
 
-// branch is a switch of a tree with what is below it.
+// branch is a switch of a tree, with its subtree.
 type branch struct {
 	vertex, up int   // up is the link to the parent, -1 at the root
 	nodes      []int // below, in turn from each branch, so that the first few use them all
 	branches   []*branch
 	depth      int
-	capacity   float64 // what the nodes below can send together through the links below, in MB/s
+	capacity   float64 // joint rate of the nodes below through the links below, in MB/s
 }
 
-// treeLinks measures the links of a tree level by level, from the lowest. At each switch, the branches below are ports
-// like those of nodes. As many pairs of nodes as possible load two of them.
+// treeLinks measures the links of a tree level by level, from the lowest. At each switch, the branches below are
+// treated as ports, like nodes. As many pairs of nodes as possible load two of them.
 func (p *throughputProber) treeLinks() error {
 	levels := map[int][]*branch{}
 	deepest := 0
@@ -52,7 +52,7 @@ func (p *throughputProber) treeLinks() error {
 	return nil
 }
 
-// capacity returns what reaches a switch from below, in MB/s, once all links below are measured.
+// capacity returns the rate that reaches a switch from below, in MB/s, once all links below are measured.
 func (p *throughputProber) capacity(b *branch) float64 {
 	sum := 0.
 	own, _ := p.nodesOf(b.vertex)
@@ -134,8 +134,8 @@ func (p *throughputProber) wayFrom(start int) (parents []int, far int) {
 	return parents, far
 }
 
-// branchHub returns a switch with the branches below it as ports, nil if it has no two sides to measure. The switch's
-// own nodes are a port that helps where there is one branch.
+// branchHub returns a switch with the branches below it as ports, nil if it lacks two sides to measure. If there is a
+// single branch, the switch's own nodes help as a second port.
 func (p *throughputProber) branchHub(b *branch) *hub {
 	var links []int
 	var nodes [][]int
@@ -167,7 +167,7 @@ func (p *throughputProber) branchHub(b *branch) *hub {
 	}
 }
 
-// across pairs the nodes of two sides, as many as the smaller has.
+// across pairs the nodes of two sides, as many as the smaller side contains.
 func across(left, right []int) []latency.Pair {
 	var pairs []latency.Pair
 	for i := range min(len(left), len(right)) {
@@ -176,7 +176,7 @@ func across(left, right []int) []latency.Pair {
 	return pairs
 }
 
-// limit returns what the links of nodes let pairs send, in MB/s.
+// limit returns the total rate that the links of the nodes allow the pairs, in MB/s.
 func (p *throughputProber) limit(pairs []latency.Pair) float64 {
 	sum := 0.
 	for _, pair := range pairs {
