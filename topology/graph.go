@@ -2,8 +2,8 @@ package topology
 
 import "fmt"
 
-// graph gathers vertices and links until they turn out to be a tree. A vertex has the name or the id that the file uses
-// as its key.
+// graph gathers vertices and links until they turn out to be a tree. The key of a vertex is its name or its id, as in
+// the file.
 type graph struct {
 	order  []*branch // in the order of their definitions
 	index  map[string]*branch
@@ -12,7 +12,7 @@ type graph struct {
 	passed []link              // from a further parent
 }
 
-// link says that child is below parent, and in which line.
+// link states that child is below parent, and in which line.
 type link struct {
 	parent, child *branch
 	line          int
@@ -49,13 +49,13 @@ func (g *graph) link(parentKey, key string, line int) error {
 	return nil
 }
 
-// twoParents tells, of a link that was passed over, which two parents the vertex has.
+// twoParents names the two parents of the child of a link that was passed over.
 func (g *graph) twoParents(l link) string {
 	child := named{l.child.name, l.line}.at("vertex")
 	return fmt.Sprintf("%s is below %s and below %s", child, g.parent[l.child].quoted(), l.parent.quoted())
 }
 
-// drop takes a vertex without nodes out of the tree, and every vertex above it that then has nothing below it.
+// drop takes a vertex without nodes out of the tree, and every vertex above it that becomes empty by that.
 func (g *graph) drop(p *branch) {
 	for p != nil && !p.dropped && len(p.nodes) == 0 && p.gone == len(p.branches) {
 		p.dropped = true
@@ -87,7 +87,7 @@ func (g *graph) acyclic() error {
 			}
 		}
 	}
-	// What is left is in a cycle or below one, so each vertex has a parent that is left: above has the first.
+	// The remaining vertices are in a cycle or below one, so each has a remaining parent. above holds the first.
 	above := map[*branch]*branch{}
 	for _, l := range g.links {
 		if parents[l.child] > 0 && parents[l.parent] > 0 && above[l.child] == nil {

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// maxHosts bounds what one hostlist may expand to.
+	// maxHosts bounds the expansion of one hostlist.
 	maxHosts = 1 << 20
 	// maxHostBytes bounds the name of a host, and maxHostDigits a number in it.
 	maxHostBytes  = 64
 	maxHostDigits = 18
 )
 
-// errHostlist is returned for a text that is no hostlist, or stands for more hosts than any machine has.
+// errHostlist is returned for a text that is no hostlist, or that stands for more hosts than any machine has.
 var errHostlist = errors.New("not a hostlist such as n[001-128],login1")
 
 // hostPart is a piece of an item of a hostlist: text, and the numbers in the brackets after it.
@@ -191,8 +191,8 @@ func padded(n int64, width int) string {
 	return strings.Repeat("0", max(0, width-len(digits))) + digits
 }
 
-// FoldHosts returns a short list of the hosts, which ExpandHosts expands again. The list is sorted and has each host
-// once. Names that differ only by the number at their end become ranges.
+// FoldHosts returns a short list of the hosts, which ExpandHosts expands again. The list is sorted and contains each
+// host once. Names that differ only by the number at their end become ranges.
 func FoldHosts(hosts []string) string {
 	type host struct {
 		name, stem string
@@ -206,7 +206,7 @@ func FoldHosts(hosts []string) string {
 			stem = name[:len(name)-maxHostDigits]
 		}
 		h := host{name: name, stem: stem, digits: len(name) - len(stem)}
-		h.number, _ = strconv.ParseInt(name[len(stem):], 10, 64) // 0 where there are no digits
+		h.number, _ = strconv.ParseInt(name[len(stem):], 10, 64) // 0 if there are no digits
 		sorted = append(sorted, h)
 	}
 	slices.SortFunc(sorted, func(a, b host) int {

@@ -16,7 +16,7 @@ import (
 	"github.com/weirhpc/weir/naming"
 )
 
-// maxFileBytes bounds what is read of a tree's file. A million nodes fit.
+// maxFileBytes bounds the part of a tree's file that is read. A million nodes fit.
 const maxFileBytes = 64 << 20
 
 // errTooLong is returned when a file is longer than any machine's tree.
@@ -29,7 +29,7 @@ type yamlTree struct {
 	Islands []yamlIsland `yaml:"islands"`
 }
 
-// yamlIsland is a vertex of weir's own file, at any depth. It has nodes, or further islands, or both.
+// yamlIsland is a vertex of weir's own file, at any depth. It contains nodes, or further islands, or both.
 type yamlIsland struct {
 	Name    yaml.Node    `yaml:"name"`
 	Nodes   []yaml.Node  `yaml:"nodes"`
@@ -98,7 +98,7 @@ func isList(text []byte) bool {
 //	      - {name: i02-r1, nodes: [n003]}
 //
 // Errors are an unknown key, an invalid name, an island without nodes, and an island, node or rack that occurs twice.
-// Each names its line, and wraps errName, errTwice, errEmpty, errDeep or errTooLong where one of these is the reason.
+// Each names its line, and wraps errName, errTwice, errEmpty, errDeep or errTooLong if one of these is the reason.
 func ReadYAML(r io.Reader) (*Tree, error) {
 	var y yamlTree
 	if err := decodeYAML(r, &y); err != nil {
@@ -137,7 +137,7 @@ var (
 	keyTwice   = regexp.MustCompile(`(?s)^(line \d+): mapping key (".*") already defined at (line \d+)$`)
 )
 
-// yamlWords is what was expected where the YAML package names a type of ours.
+// yamlWords replaces the names of our types in the YAML package's messages about what it expected.
 var yamlWords = map[string]string{
 	"topology.yamlTree":     "the keys root and islands",
 	"[]topology.yamlIsland": "a list of islands",

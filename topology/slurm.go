@@ -17,7 +17,7 @@ type slurmSwitch struct {
 	shape           string // ring or torus; empty: a switch or a block
 }
 
-// ours returns the name that the switch has here. Slurm allows any character in it.
+// ours returns the switch's name in our tree. Slurm allows any character in it.
 func (s *slurmSwitch) ours() string {
 	return strings.Map(func(r rune) rune {
 		if r > unicode.MaxASCII || !unicode.IsPrint(r) || naming.Valid("x"+string(r)) {
@@ -29,13 +29,13 @@ func (s *slurmSwitch) ours() string {
 
 // placed is the nodes of the switches so far. A node may be below several switches: the first one counts.
 type placed struct {
-	first   map[string]*branch // the switch of each node; nil where it is not looked for
+	first   map[string]*branch // the switch of each node; nil if it is not needed
 	passed  int                // entries passed over
 	example string
 }
 
-// add puts nodes below a switch, unless an earlier switch has them. Slurm allows that, and a tree does not. One example
-// is kept for the warning.
+// add puts nodes below a switch, except nodes that an earlier switch claims. Slurm allows that, but a tree does not.
+// One example is kept for the warning.
 func (d *placed) add(p *branch, nodes []string) {
 	for _, n := range nodes {
 		node := named{n, p.line}
@@ -50,7 +50,7 @@ func (d *placed) add(p *branch, nodes []string) {
 	}
 }
 
-// slurmWarnings returns what the tree of the switches does not show.
+// slurmWarnings lists the properties of the switches that the tree does not show.
 func slurmWarnings(switches []slurmSwitch, g *graph, d *placed) []string {
 	var warnings []string
 	if i := slices.IndexFunc(switches, func(s slurmSwitch) bool { return s.shape != "" }); i >= 0 {
@@ -105,7 +105,7 @@ func slurmTreeOf(switches []slurmSwitch, nodesSoFar *placed) (*Tree, error) {
 			return nil, fmt.Errorf("%s: ALL is no node: write the hostlist of its nodes: %w",
 				s.at("switch"), errHostlist)
 		}
-		if total += len(nodes); total > maxHosts { // ExpandHosts bounds a line, and a file has any number of lines
+		if total += len(nodes); total > maxHosts { // ExpandHosts bounds a line, but a file may contain any number of lines
 			return nil, fmt.Errorf("%s: %w: more than %d nodes up to here", s.at("switch"), errHostlist, maxHosts)
 		}
 		nodesSoFar.add(p, nodes)

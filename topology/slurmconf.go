@@ -8,7 +8,7 @@ import (
 )
 
 // readTopologyConf returns the tree of Slurm's topology.conf: switches with nodes or switches below them, or blocks or
-// rings of nodes. Of several parents the first one counts, and switches without nodes are left out: Warnings has both.
+// rings of nodes. The first of several parents counts, and switches without nodes are left out: Warnings lists both.
 // Several switches at the top go below a vertex "root". Link speeds and block sizes do not belong to the tree and are
 // ignored. Any other key is an error. Errors name line and switch.
 func readTopologyConf(r io.Reader) (*Tree, error) {
@@ -50,8 +50,8 @@ func readTopologyConf(r io.Reader) (*Tree, error) {
 // confField is one key=value as Slurm reads it. Blanks may stand around the = and in a value in quotes.
 var confField = regexp.MustCompile(`^\s*(\w+)\s*=\s*("[^"]+"|[^\s"=]+)(?:\s+|$)`)
 
-// confLine reads one line whose continuation lines are joined. Keys count in any case, as in Slurm. An unknown key is
-// an error, because it may be one that moves nodes.
+// confLine reads one line, after its continuation lines were joined. Keys are case-insensitive, as in Slurm. An unknown
+// key is an error, because it may move nodes.
 func confLine(text string, number int) (slurmSwitch, error) {
 	s := slurmSwitch{named: named{line: number}}
 	if words := strings.Fields(text); strings.EqualFold(words[0], "include") {
@@ -90,8 +90,8 @@ func confLine(text string, number int) (slurmSwitch, error) {
 	return s, nil
 }
 
-// writeTopologyConf writes the tree as Slurm's topology.conf, a line for each vertex. A switch of Slurm's has nodes or
-// switches below it, never both. So where a vertex has both, its nodes go to a switch of their own, named after it.
+// writeTopologyConf writes the tree as Slurm's topology.conf, a line for each vertex. Slurm allows nodes or switches
+// below a switch, never both. So the nodes of a vertex with both go to a switch of their own, named after it.
 func (t *Tree) writeTopologyConf(w io.Writer) error {
 	if v := t.inner[t.top()]; v != 0 {
 		return fmt.Errorf("switch %s %w: root and island", t.top(), errTwice)

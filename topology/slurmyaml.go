@@ -50,8 +50,8 @@ type yamlToruses struct {
 	Toruses []yamlTorus `yaml:"toruses"`
 }
 
-// yamlTorus is a torus, whose nodes are listed as a whole or by region. Where they stand in it is not used: the tree
-// has no such distances.
+// yamlTorus is a torus that lists its nodes as a whole or by region. Their positions in it are not used, because the
+// tree has no such distances.
 type yamlTorus struct {
 	Name       yamlText     `yaml:"name"`
 	Dims       yaml.Node    `yaml:"dims"`
@@ -72,14 +72,15 @@ type yamlEntry struct {
 	fault error
 }
 
-// UnmarshalYAML keeps the fault, because only that of the chosen topology counts. A later release may know more keys.
+// UnmarshalYAML keeps the fault, because only the fault of the chosen topology counts. A later release may know more
+// keys.
 func (y *yamlEntry) UnmarshalYAML(decode func(any) error) error {
 	y.fault = decode(&y.yamlTopology)
 	return nil
 }
 
-// readTopologyYAML returns the tree of Slurm's topology.yaml: that of the first topology with cluster_default, or of
-// the first one. The other topologies may hold anything. Errors name line and switch.
+// readTopologyYAML returns the tree of Slurm's topology.yaml. It takes the first topology with cluster_default,
+// otherwise the first one. The other topologies may hold anything. Errors name line and switch.
 func readTopologyYAML(r io.Reader) (*Tree, error) {
 	var list []yamlEntry
 	if err := decodeYAML(r, &list); err != nil {
@@ -148,7 +149,7 @@ func (y *yamlTopology) switches() ([]slurmSwitch, error) {
 	return switches, nil
 }
 
-// yamlText is a scalar as the file has it, with its line.
+// yamlText is a scalar as it stands in the file, with its line.
 type yamlText struct {
 	text string
 	line int

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// readTGF returns the tree of a file in Trivial Graph Format. The file has a line "id name" for each vertex, then a
-// line "#", then a line "parent child" for each link, by their ids. A vertex without a name has its id as name. Text
-// after a link is ignored. Vertices with nothing below them are nodes. Errors name line and vertex.
+// readTGF returns the tree of a file in Trivial Graph Format. The file consists of a line "id name" for each vertex,
+// then a line "#", then a line "parent child" for each link, by their ids. The id of a vertex without a name is its
+// name. Text after a link is ignored. Vertices with nothing below them are nodes. Errors name line and vertex.
 func readTGF(r io.Reader) (*Tree, error) {
 	text, err := readAll(r)
 	if err != nil {

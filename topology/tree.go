@@ -15,11 +15,11 @@ var (
 	errName = errors.New("not a name: must match [A-Za-z0-9._:-]{1,64}")
 	// errTwice is returned when an island, a node or a rack occurs a second time.
 	errTwice = errors.New("is there twice")
-	// errEmpty is returned when a tree or one of its islands has no nodes.
+	// errEmpty is returned if a tree or one of its islands contains no nodes.
 	errEmpty = errors.New("has no nodes")
 	// errShape is returned when links do not make one tree, as with a cycle, two parents or an undefined vertex.
 	errShape = errors.New("not a tree")
-	// errDeep is returned when a tree has more levels than any machine.
+	// errDeep is returned if a tree has more levels than any machine.
 	errDeep = errors.New("more than 64 levels")
 )
 
@@ -28,8 +28,8 @@ const maxDepth = 64
 // none stands for the vertex above the root, and for the island of a root that is no island.
 const none int32 = -1
 
-// Tree is the machine: nodes below vertices below one root. The children of the root are its islands. A root that has
-// nodes of its own is an island too. A tree does not change once it is made, so goroutines may share it.
+// Tree is the machine: nodes below vertices below one root. The children of the root are its islands. A root with nodes
+// of its own is an island too. A tree does not change once it is made, so goroutines may share it.
 type Tree struct {
 	vertices []vertex         // parents before their children; the root is 0
 	inner    map[string]int32 // vertices by name
@@ -40,7 +40,7 @@ type Tree struct {
 	warnings []string
 }
 
-// vertex is a node, or what nodes are below. Indices in place of pointers keep a tree of a million nodes small.
+// vertex is a node, or an inner vertex above nodes. Indices in place of pointers keep a tree of a million nodes small.
 type vertex struct {
 	name   string
 	parent int32 // none: the root
@@ -60,7 +60,7 @@ type branch struct {
 	dropped bool // not in the tree, since earlier branches have all of its nodes
 }
 
-// named is a name with the line where the file has it. Line 0: the name does not come from a file.
+// named is a name with its line in the file. Line 0: the name does not come from a file.
 type named struct {
 	name string
 	line int
@@ -95,13 +95,13 @@ func newTree(root *branch) (*Tree, error) {
 	if len(t.nodes) == 0 {
 		return nil, fmt.Errorf("the tree %w", errEmpty)
 	}
-	if _, taken := t.inner[root.name]; !taken { // an island with the root's name has the name alone
+	if _, taken := t.inner[root.name]; !taken { // an island that bears the root's name keeps it
 		t.inner[root.name] = 0
 	}
 	return t, nil
 }
 
-// fill adds what is below a branch, which is vertex v already.
+// fill adds the contents of a branch, which is vertex v already.
 func (t *Tree) fill(p *branch, v int32) error {
 	if len(p.branches) == 0 && len(p.nodes) == 0 && v > 0 {
 		return fmt.Errorf("%s %w", p.at("island"), errEmpty)
@@ -203,38 +203,38 @@ func (t *Tree) top() string { return t.vertices[0].name }
 // Islands returns the names of the islands in tree order. The caller owns the slice.
 func (t *Tree) Islands() []string { return slices.Clone(t.islands) }
 
-// Warnings returns where the tree differs from the file, in words for the file's author.
+// Warnings returns the differences between the tree and the file, in words for the file's author.
 func (t *Tree) Warnings() []string { return slices.Clone(t.warnings) }
 
 // Nodes returns the names of all nodes in tree order, so that the nodes of an island are neighbours. The caller owns
 // the slice.
 func (t *Tree) Nodes() []string { return slices.Clone(t.nodes) }
 
-// Size returns how many vertices and nodes the tree has.
+// Size returns the number of vertices and nodes of the tree.
 func (t *Tree) Size() int { return len(t.vertices) }
 
-// Index returns a number below Size that only this node has. ok is false where the tree does not have the node.
+// Index returns a number below Size that is unique to this node. ok is false if the tree does not contain the node.
 func (t *Tree) Index(node string) (index int, ok bool) {
 	v, ok := t.leaf[node]
 	return int(v), ok
 }
 
-// has reports whether the tree has the node.
+// has reports whether the tree contains the node.
 func (t *Tree) has(node string) bool {
 	_, ok := t.leaf[node]
 	return ok
 }
 
-// Island returns the index into Islands of the island that holds the node. ok is false where the tree does not have the
+// Island returns the index into Islands of the island that holds the node. ok is false if the tree does not contain the
 // node.
 func (t *Tree) Island(node string) (index int, ok bool) {
 	v, ok := t.leaf[node]
 	return int(t.vertices[v].island), ok
 }
 
-// Rack returns the number, as of Index, of the vertex where a broker with this broker.rack stands. The file gives the
-// rack's vertex, or a vertex has the rack's name. ok is false where the rack is unknown, or stands at a root that is no
-// island.
+// Rack returns the number, as in Index, of the vertex at which a broker with this broker.rack stands. The file assigns
+// the rack to a vertex, or a vertex bears the rack's name. ok is false if the rack is unknown, or belongs to a root
+// that is no island.
 func (t *Tree) Rack(rack string) (vertex int, ok bool) {
 	v, ok := t.rack[rack]
 	if !ok {

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Read returns the tree of a text. The ending of name says its form, as that of a path does for ReadFile. Errors name
-// the line.
+// Read returns the tree of a text. The ending of name determines its form, as the ending of a path does for ReadFile.
+// Errors name the line.
 func Read(name string, r io.Reader) (*Tree, error) {
 	text, err := readAll(r)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package latency holds measured latencies: the matrix of all pairs of nodes, its files, and its statistics. It is
-// pure. It knows neither how a latency is measured nor what a network looks like.
+// pure. It knows neither the measurement nor the network behind the latencies.
 package latency
 
 import (
@@ -8,8 +8,8 @@ import (
 	"math"
 )
 
-// Matrix has the one-way latency of each pair of nodes, in microseconds. A pair that was not measured is NaN. Latencies
-// are the same in both directions.
+// Matrix contains the one-way latency of each pair of nodes, in microseconds. A pair that was not measured is NaN.
+// Latencies are the same in both directions.
 type Matrix struct {
 	names []string
 	us    []float64 // the upper triangle, row by row
@@ -35,7 +35,7 @@ func (m *Matrix) Len() int { return len(m.names) }
 // Names returns the names of the nodes. The matrix owns the slice.
 func (m *Matrix) Names() []string { return m.names }
 
-// Warnings returns what a reader changed or doubts, each as one sentence.
+// Warnings returns a reader's changes and doubts, each as one sentence.
 func (m *Matrix) Warnings() []string { return m.warnings }
 
 func (m *Matrix) warn(format string, args ...any) {

@@ -97,7 +97,7 @@ func (f *file) joined(names []string, repeats []repeat) (*Matrix, error) {
 	return m, nil
 }
 
-// median returns the median of a pair's repeats without those that failed, NaN if all did.
+// median returns the median of a pair's successful repeats, NaN if all failed.
 func median(repeats []repeat, differences *spread) float64 {
 	values := make([]float64, 0, len(repeats))
 	for _, r := range repeats {
@@ -114,7 +114,7 @@ func median(repeats []repeat, differences *spread) float64 {
 	return Describe(values).Median
 }
 
-// inOrder renumbers the nodes as the comment with the names has them.
+// inOrder renumbers the nodes in the order of the comment with the names.
 func (f *file) inOrder(names []string, repeats []repeat) error {
 	number := make(map[string]int64, len(f.names))
 	for i, name := range f.names {
@@ -145,8 +145,8 @@ func (s *spread) add(x, y float64) {
 	}
 }
 
-// sigma returns the standard deviation of ln(latency) between repeats, 0 if there are too few to tell. Outliers hardly
-// move it: the median of |x-y| is .6745 √2 of the standard deviation of both. TestNoiseOfRepeats pins it.
+// sigma returns the standard deviation of ln(latency) between repeats, 0 if there are too few. Outliers hardly move it:
+// the median of |x-y| is .6745 √2 of the standard deviation of both. TestNoiseOfRepeats pins it.
 func (s *spread) sigma() float64 {
 	const enough = 10
 	if len(s.differences) < enough {

@@ -23,10 +23,10 @@ const (
 	minUs    = 1e-6 // a picosecond
 )
 
-// ErrFile is wrapped by each error about what is in a file of latencies.
+// ErrFile is wrapped by each error about the contents of a file of latencies.
 var ErrFile = errors.New("no matrix of latencies")
 
-// errNothing is returned when a file has no latency.
+// errNothing is returned for a file without a latency.
 var errNothing = fmt.Errorf("%w: it has no latency", ErrFile)
 
 // missing are the fields of a latency that was not measured.
@@ -57,12 +57,12 @@ func ReadFile(path string) (*Matrix, error) {
 //
 //   - a triangle: line i has the latencies from node i to the nodes i+1 and following. Nodes are named n0, n1 and so
 //     on, or as the comment "# names: a,b,c" says;
-//   - a square: a line for each node, with both directions. A first line and a first column of names may be there;
-//   - pairs: the first line is "a,b,latency_us" and may have more columns. Of a pair's repeats the median counts.
+//   - a square: a line for each node, with both directions. A first line and a first column of names are optional;
+//   - pairs: the first line is "a,b,latency_us" and may have more columns. The median of a pair's repeats counts.
 //
-// Fields are separated by commas, semicolons, tabs or blanks. An empty field, "-" and "nan" are not measured. The
-// comments "# tick_us: X" and "# noise: X" set the matrix's fields. Errors name the line and the column. Warnings says
-// what was averaged.
+// Fields are separated by commas, semicolons, tabs or blanks. An empty field, "-" and "nan" stand for a missing
+// measurement. The comments "# tick_us: X" and "# noise: X" set the matrix's fields. Errors name the line and the
+// column. Warnings lists averaged values.
 func Read(r io.Reader) (*Matrix, error) {
 	f := &file{lines: bufio.NewReaderSize(r, 1<<16)}
 	m, err := f.matrix()
@@ -120,7 +120,7 @@ func (f *file) line() (string, error) {
 	}
 }
 
-// rawLine returns the next line, whose length is bounded.
+// rawLine returns the next line, up to a limit of its length.
 func (f *file) rawLine() (string, error) {
 	var line []byte
 	f.number++
@@ -138,7 +138,7 @@ func (f *file) rawLine() (string, error) {
 	}
 }
 
-// comment takes what a comment says about the whole matrix. Other comments are for people.
+// comment takes settings of the whole matrix from a comment. Other comments are for people.
 func (f *file) comment(text string) error {
 	key, value, _ := strings.Cut(text, ":")
 	switch value = strings.TrimSpace(value); key {
@@ -159,7 +159,7 @@ func (f *file) comment(text string) error {
 	return nil
 }
 
-// checkNames refuses names that are no names of nodes, and those that are there twice.
+// checkNames refuses invalid names of nodes, and repeated names.
 func (f *file) checkNames(names []string, column int) error {
 	if len(names) > maxNodes {
 		return f.failed(0, "more than %d nodes", maxNodes)
@@ -282,7 +282,7 @@ func (f *file) named(header []string) (*Matrix, error) {
 	return f.square(names, fields, rowNames)
 }
 
-// plain reads a triangle or a square of numbers alone: the second line tells.
+// plain reads a triangle or a square of numbers alone. The length of the second line decides between them.
 func (f *file) plain(first []string) (*Matrix, error) {
 	if len(first) >= maxNodes {
 		return nil, f.failed(0, "more than %d nodes", maxNodes)
@@ -304,7 +304,7 @@ func (f *file) plain(first []string) (*Matrix, error) {
 	return f.triangle(firstNumber, first, line, ended)
 }
 
-// plainSquare has read two lines of a square already.
+// plainSquare reads the rest of a square after its first two lines.
 func (f *file) plainSquare(firstNumber int, first, second []string) (*Matrix, error) {
 	s := newSquare(f, f.numbered(len(first)))
 	if err := f.as(firstNumber, func() error { return s.row(first) }); err != nil {
@@ -336,7 +336,7 @@ func (f *file) numbered(nodes int) []string {
 	return names
 }
 
-// triangle reads the lines of a triangle whose first two lines are read.
+// triangle reads the rest of a triangle after its first two lines.
 func (f *file) triangle(firstNumber int, first []string, line string, ended bool) (*Matrix, error) {
 	nodes := len(first) + 1
 	if f.names != nil && len(f.names) != nodes {
@@ -373,7 +373,7 @@ func (f *file) triangle(firstNumber int, first []string, line string, ended bool
 	}
 }
 
-// triangleLine sets the latencies from a node to those after it.
+// triangleLine sets the latencies from a node to the nodes after it.
 func (f *file) triangleLine(m *Matrix, a int, fields []string) error {
 	if want := m.Len() - 1 - a; len(fields) != want {
 		return f.failed(0, "%d fields, but %d nodes follow node %d; a square has %d lines of the same length",

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Limits of what may differ between the two directions of a pair.
+// Limits of the difference between the two directions of a pair.
 const (
 	sameRatio   = 1.1 // nearer than this: the mean is taken
 	unlikeRatio = 1.5 // farther: the pair is asymmetric, and the lower latency is taken
@@ -21,7 +21,7 @@ type square struct {
 	m      *Matrix
 	at     int // the row that comes next
 	spread spread
-	differ int    // pairs whose directions differ
+	differ int    // pairs with different directions
 	unlike string // the first pair that is asymmetric
 	many   int    // pairs that are asymmetric
 	both   int    // pairs with both directions
@@ -29,8 +29,8 @@ type square struct {
 
 func newSquare(f *file, names []string) *square { return &square{file: f, m: New(names)} }
 
-// square reads a square whose first line of latencies is read. Without names there is no line of names, and the first
-// column has them.
+// square reads the rest of a square after its first line of latencies. Without a line of names, the first column holds
+// them.
 func (f *file) square(names, first []string, rowNames bool) (*Matrix, error) {
 	if names == nil {
 		return f.columnOfNames(first)
@@ -42,7 +42,7 @@ func (f *file) square(names, first []string, rowNames bool) (*Matrix, error) {
 	return s.rest(rowNames)
 }
 
-// columnOfNames reads a square whose names are in the first column only. They are known at the end.
+// columnOfNames reads a square with names in the first column only. They are complete at the end.
 func (f *file) columnOfNames(first []string) (*Matrix, error) {
 	if len(first)-1 > maxNodes {
 		return nil, f.failed(0, "more than %d nodes", maxNodes)

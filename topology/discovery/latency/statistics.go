@@ -92,7 +92,7 @@ func Deviate(first, second *Matrix) (Deviation, error) {
 	return d, nil
 }
 
-// places returns where the second matrix has each node of the first one.
+// places returns the position of each node of the first matrix in the second.
 func places(first, second *Matrix) ([]int, error) {
 	number := make(map[string]int, second.Len())
 	for i, name := range second.names {
@@ -113,7 +113,7 @@ func places(first, second *Matrix) ([]int, error) {
 	return place, nil
 }
 
-// Bin is a range of a histogram. Only the last one has values at ToUs.
+// Bin is a range of a histogram. Only the last range includes values at ToUs.
 type Bin struct {
 	FromUs float64 `json:"from_us"`
 	ToUs   float64 `json:"to_us"`
@@ -142,8 +142,8 @@ func Histogram(values []float64, bins int) []Bin {
 	return h
 }
 
-// Success returns the probability that all pairs of nodes are measured within the tolerance. p is that of one pair. It
-// is p^(n(n-1)/2), equation 3.5 of the thesis. TestSuccess pins table 3.10. Two of the table's cells are
+// Success returns the probability that all pairs of nodes are measured within the tolerance. p is the probability for
+// one pair. It is p^(n(n-1)/2), equation 3.5 of the thesis. TestSuccess pins table 3.10. Two of the table's cells are
 // wrong: 99.9 % at 32 nodes is 60.9 % and not 60.1, and 99.99 % at 256 is 3.8 % and not 3.4.
 func Success(p float64, nodes int) float64 {
 	return math.Pow(p, float64(nodes)*float64(nodes-1)/2)
@@ -196,9 +196,9 @@ const (
 	tickOff      = .02 // of a step: how far values may lie beside it
 )
 
-// Tick returns the step of a quantised clock in microseconds, as the file has it. Where the file has none, each value
-// is a multiple of the step, and few values make up the matrix. It returns 0 if there is no step. Exact values of a
-// made-up network look quantised too.
+// Tick returns the step of a quantised clock in microseconds. If the file states none, it looks for one: each value is
+// then a multiple of the step, and the matrix consists of few distinct values. It returns 0 if there is no step. Exact
+// values of a made-up network look quantised too.
 func (m *Matrix) Tick() float64 {
 	if m.TickUs > 0 {
 		return m.TickUs

@@ -11,7 +11,7 @@ import (
 
 // Forms of a file.
 const (
-	Triangle = "triangle" // the shortest: a line for each node with its latencies to those after it
+	Triangle = "triangle" // the shortest: a line for each node with its latencies to the nodes after it
 	Square   = "square"   // with a line and a column of names
 	Pairs    = "pairs"    // a line for each pair that was measured
 )
@@ -77,7 +77,7 @@ func (m *Matrix) writeSquare(w *bufio.Writer) {
 	}
 }
 
-// writePairs has the names as a comment, because a node may have no latency, and for their order.
+// writePairs writes the names as a comment, because a node may lack any latency, and to keep their order.
 func (m *Matrix) writePairs(w *bufio.Writer) {
 	m.writeNames(w)
 	_, _ = w.WriteString("a,b,latency_us\n")

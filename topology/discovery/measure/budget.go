@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Budget limits what a campaign takes from a machine in production. The zero Budget limits nothing.
+// Budget limits the load of a campaign on a machine in production. The zero Budget limits nothing.
 type Budget struct {
-	PacketsPerSecond float64 // that a node sends, from the begin of each of its rounds to that of the next; 0: no limit
+	PacketsPerSecond float64 // sent by a node, from the begin of one round to the begin of the next; 0: no limit
 	Share            float64 // of the time in which a round is being measured, 0 to 1; 0: no limit
 }
 
-// Packeted is a Measurer that knows what it sends.
+// Packeted is a Measurer that counts its packets.
 type Packeted interface {
 	// PacketsPerPair returns how many packets each of two nodes sends while their latency is measured.
 	PacketsPerPair() int
 }
 
-// Spent is what a campaign took, in the mean of its time.
+// Spent is the load of a campaign, as the mean over its time.
 type Spent struct {
 	PacketsPerSecond float64 `json:"packets_per_second"` // that the busiest node sent; 0: not known
 	Share            float64 `json:"share_of_time"`      // in which a round was being measured
@@ -40,8 +40,8 @@ func (b Budget) check(packets int) error {
 	return nil
 }
 
-// period returns how long it is from the begin of a round to that of the next one, at least. The round took some time,
-// and each of its nodes sent packets.
+// period returns the least time from the begin of a round to the begin of the next. The round lasted took, and each of
+// its nodes sent so many packets.
 func (b Budget) period(took time.Duration, packets int) time.Duration {
 	period := took
 	if b.Share > 0 {

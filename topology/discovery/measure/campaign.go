@@ -17,7 +17,7 @@ import (
 // Methods of a campaign.
 const (
 	MethodAll      = "all"      // each pair of nodes, several times
-	MethodAdaptive = "adaptive" // few pairs of each node, chosen by what is known already; finds trees only
+	MethodAdaptive = "adaptive" // few pairs of each node, chosen by the latencies so far; finds trees only
 )
 
 // Most nodes for which MethodAll is the default, and of a campaign. The matrix of 20,000 nodes takes 1.6 GB.
@@ -56,14 +56,14 @@ type Progress struct {
 	Elapsed  time.Duration `json:"elapsed_ns"` // since Run began
 }
 
-// Outcome is what a campaign found.
+// Outcome is the result of a campaign.
 type Outcome struct {
 	Matrix *latency.Matrix // the lowest of each pair's latencies; pairs not measured are NaN
 	Result discover.Result
 	Progress
 	Method   string
 	Spent    Spent
-	Warnings []string // what disturbed the campaign
+	Warnings []string // disturbances of the campaign
 }
 
 // Warned is a Measurer that refuses nodes, or gives them up.
@@ -92,7 +92,7 @@ func (c *Campaign) Run(ctx context.Context) (*Outcome, error) {
 	return out, nil
 }
 
-// begin checks what the campaign was given, and opens the journal.
+// begin checks the campaign's settings, and opens the journal.
 func (c *Campaign) begin(names []string) (*recorder, error) {
 	n := len(names)
 	r := &recorder{
@@ -151,7 +151,7 @@ func (c *Campaign) run(ctx context.Context, r *recorder) (*Outcome, error) {
 	return out, nil
 }
 
-// all measures each pair in each pass, and then again what does not fit.
+// all measures each pair in each pass, and then repeats the pairs that do not fit.
 func (c *Campaign) all(ctx context.Context, r *recorder) (*Outcome, error) {
 	passes := c.Passes
 	if passes == 0 {

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// claims decide which address owns a node's name. If addresses of the node are known, its owner has one of them. If a
-// name without a known address is claimed by two addresses, neither gets it.
+// claims decide which address owns a node's name. If addresses of the node are known, only they may claim the name. If
+// two addresses claim a name without a known address, neither gets it.
 type claims struct {
-	pinned map[netip.Addr]string // the name that an address claimed first: it has no other one
+	pinned map[netip.Addr]string // the name that an address claimed first, the only one that it may claim
 	names  map[string]claim
 }
 
@@ -30,7 +30,8 @@ func newClaims() claims {
 	return claims{pinned: map[netip.Addr]string{}, names: map[string]claim{}}
 }
 
-// pin returns an error if an address has claimed another name before. So one node cannot claim the names of many.
+// pin returns an error if an address has claimed another name before. This keeps one node from claiming the names of
+// many.
 func (c *claims) pin(name string, from netip.Addr) error {
 	first, is := c.pinned[from]
 	switch {

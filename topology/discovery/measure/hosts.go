@@ -49,7 +49,7 @@ func ReadHosts(r io.Reader) (Lookup, error) {
 	}, nil
 }
 
-// Resolve is the Lookup that asks this host's resolver. A name without an answer has no known address.
+// Resolve is the Lookup that asks this host's resolver. A name without an answer yields no addresses.
 func Resolve(ctx context.Context, name string) ([]netip.Addr, error) {
 	known, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 	if err != nil {

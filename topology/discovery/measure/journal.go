@@ -49,7 +49,7 @@ var (
 	errJournalInUse = errors.New("another campaign writes it: give another name, or end that campaign")
 )
 
-// read reads what the file has, and leaves it at the end of the last whole line.
+// read reads the journal's lines, and leaves the file at the end of the last whole line.
 func (j *journal) read() error {
 	info, err := j.file.Stat()
 	if err != nil {
@@ -121,7 +121,7 @@ func readJournal(r io.Reader, names []string) (answers map[latency.Pair][]float6
 	}
 }
 
-// foreign says why a file with this beginning is no journal of n nodes.
+// foreign explains why a file with this beginning is no journal of n nodes.
 func foreign(begin []byte, n int) error {
 	var of int
 	if _, err := fmt.Sscanf(string(begin), "# weir topology journal 1\n# nodes %d", &of); err == nil {
@@ -152,7 +152,7 @@ func parseEntry(line string, numbers map[string]int) (pair latency.Pair, us floa
 	return latency.Pair{A: min(a, b), B: max(a, b)}, us, nil
 }
 
-// answer returns the next latency that the journal has for a pair, in microseconds.
+// answer returns the journal's next latency of a pair, in microseconds.
 func (j *journal) answer(p latency.Pair) (us float64, known bool) {
 	left := j.answers[p]
 	if len(left) == 0 {
@@ -162,8 +162,8 @@ func (j *journal) answer(p latency.Pair) (us float64, known bool) {
 	return left[0], true
 }
 
-// add keeps the latencies of a round, in microseconds. Those of lost pairs are not kept: they are measured again when
-// the campaign goes on. One write has the round, so that a kill cuts off at most its end.
+// add writes the latencies of a round, in microseconds. It leaves out lost pairs, so they are measured again when the
+// campaign resumes. It writes a round in one call, so that a kill cuts off at most its end.
 func (j *journal) add(round []latency.Pair, us []float64, pass int) error {
 	var text []byte
 	for i, p := range round {
@@ -185,7 +185,7 @@ func (j *journal) add(round []latency.Pair, us []float64, pass int) error {
 	return nil
 }
 
-// close closes the file. What it has is on the disk then, if the disk keeps its promise.
+// close closes the file. Its contents are on the disk then, as far as the disk keeps its promise.
 func (j *journal) close() error {
 	err := j.file.Sync()
 	return errors.Join(err, j.file.Close())

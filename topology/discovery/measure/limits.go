@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Limits bound what a measurement costs a node. Each node keeps them by itself, whatever it is asked for.
+// Limits bound the cost of a measurement for a node. Each node enforces its own limits, regardless of the requests.
 type Limits struct {
 	PacketsPerSecond float64 `json:"packets_per_second"` // sent by this node; 0: no limit
 	Share            float64 `json:"share"`              // of the time of one CPU, above 0 to 1; 0: no limit
@@ -74,7 +74,7 @@ func (l Limits) pause(packets int, busy time.Duration) time.Duration {
 	return max(0, wait)
 }
 
-// bucket holds what may still be spent. It fills by rate, up to size.
+// bucket holds the remaining budget. It fills by rate, up to size.
 type bucket struct {
 	rate, size, level float64 // in units a second, units, units
 	filled            time.Time

@@ -42,7 +42,7 @@ type link struct {
 	own      byte
 	received uint64
 
-	mu   sync.Mutex // over what is written
+	mu   sync.Mutex // guards writes
 	sent uint64
 }
 
@@ -137,7 +137,7 @@ type (
 	}
 )
 
-// rendezvousProtocol names what is spoken, and its version.
+// rendezvousProtocol names the protocol and its version.
 const rendezvousProtocol = "weir-rendezvous-2"
 
 // minNonce is the least length of a nonce, in characters.

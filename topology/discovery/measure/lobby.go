@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// lobby has the connections that may do nothing yet. There are so many at most, in all and from one address. If there
-// are more, the oldest goes: connections that stay without a word keep nobody out.
+// lobby holds the connections without any rights yet. Their number is limited, in all and per address. If it is
+// exceeded, the oldest leaves, so that silent connections keep nobody out.
 type lobby struct {
 	most, each int
 

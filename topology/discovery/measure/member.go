@@ -14,7 +14,7 @@ type Member struct {
 	Coordinator string // TCP address, host and port
 	Secret      []byte
 	Name        string
-	Listen      string // UDP address for pings. Without a host, the node is pinged where it connects from.
+	Listen      string // UDP address for pings. Without a host, the address that the node connects from.
 	Limits      Limits
 	Transfers   bool // throughputs are measured too, by TCP at the same port. Limits do not bound them.
 }
@@ -109,8 +109,8 @@ func (m Member) serve(ctx context.Context, l *link) error {
 	}
 }
 
-// listen starts a peer, and a sink of transfers at the same port. Where any port will do, it tries several: one that is
-// free for UDP may be taken for TCP. Without a sink the transfers of this node fail.
+// listen starts a peer, and a sink of transfers at the same port. If any port will do, it tries several, because a port
+// that is free for UDP may be taken for TCP. Without a sink the transfers of this node fail.
 func (m Member) listen(key []byte) (*Peer, *sink, error) {
 	_, port, _ := net.SplitHostPort(m.Listen)
 	for tries := 1; ; tries++ {

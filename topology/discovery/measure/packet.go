@@ -6,15 +6,15 @@ import (
 	"encoding/binary"
 )
 
-// A packet begins with a word that names the protocol and its version, and with its kind. All other bytes of the header
-// depend on the kind:
+// A packet begins with a word for the protocol and its version, and with its kind. All other bytes of the header depend
+// on the kind:
 //
 //	open   nonce (16), MAC (32)              a request to be answered, signed by the session's key
 //	grant  nonce (16), token (16), MAC (32)  the answer: pings from this address carry the token from now on
 //	ping   token (16), number (8), padding   sent back as it is, as a pong
 //
-// Only open and grant are signed. Hashing is so no part of what is measured. A pong is as long as its ping, and a grant
-// goes only to who knows the key: nobody else gets an answer.
+// Only open and grant are signed, so the measurement contains no hashing. A pong is as long as its ping, and only a
+// sender that knows the key is granted a token: no one else gets an answer.
 const (
 	protocol  = "weirping1"
 	kindAt    = len(protocol)
@@ -72,7 +72,7 @@ func newPing(size int, granted token) []byte {
 	return append(appendHeader(nil, kindPing, granted), make([]byte, size-numberAt)...)
 }
 
-// number and setNumber are those of a ping or a pong.
+// number and setNumber access the number of a ping or a pong.
 func number(packet []byte) uint64       { return binary.BigEndian.Uint64(packet[numberAt:]) }
 func setNumber(packet []byte, n uint64) { binary.BigEndian.PutUint64(packet[numberAt:], n) }
 
@@ -82,7 +82,7 @@ func sign(key, packet []byte) []byte {
 	return mac.Sum(packet)
 }
 
-// signed reports whether a packet of a kind has its length, and the signature of this key.
+// signed reports whether a packet has the length of its kind, and the signature of this key.
 func signed(key, packet []byte, size int) bool {
 	if len(packet) != size {
 		return false

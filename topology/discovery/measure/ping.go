@@ -12,18 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ping says how a pair is measured.
+// Ping describes the measurement of a pair.
 type Ping struct {
 	Size    int // of a message in bytes, without the headers of UDP and IP: MinSize to MaxSize
 	Trips   int // least round trips of a batch. A batch lasts at least ten ticks of the clock, too.
 	Batches int // at most. A quarter of them, and at least five, are enough if they agree within 2 %.
 }
 
-// DefaultPing is how a pair is measured if nobody says otherwise. It takes at most 40·21 round trips: 8 ms where one
-// takes 10 µs.
+// DefaultPing is the default measurement of a pair. It takes at most 40·21 round trips: 8 ms if one takes 10 µs.
 var DefaultPing = Ping{Size: 64, Trips: 20, Batches: 40}
 
-// Check returns an error that names what is out of range.
+// Check returns an error that names the field that is out of range.
 func (g Ping) Check() error {
 	switch {
 	case g.Size < MinSize || g.Size > MaxSize:
@@ -36,7 +35,7 @@ func (g Ping) Check() error {
 	return nil
 }
 
-// Bounds of what a ping may ask for, and of how long it may take.
+// Bounds of a ping's settings, and of its duration.
 const (
 	maxTrips   = 10_000
 	maxBatches = 10_000
@@ -57,13 +56,13 @@ const (
 	spinsPerLook = 64   // at the clock, in the measured path
 )
 
-// Sample is what pings to one peer told.
+// Sample is the result of pings to one peer.
 type Sample struct {
 	LeastUs  float64 `json:"least_us"`  // one way, of the fastest batch. NaN: the peer never answered
 	MedianUs float64 `json:"median_us"` // of all batches
 	Batches  int     `json:"batches"`   // that were complete
 	Lost     int     `json:"lost"`      // packets
-	TickUs   float64 `json:"tick_us"`   // step of the latencies: that of the clock, over all ways of a batch
+	TickUs   float64 `json:"tick_us"`   // step of the latencies: the clock's step, over all ways of a batch
 }
 
 var noSample = Sample{LeastUs: math.NaN(), MedianUs: math.NaN()}
@@ -79,9 +78,9 @@ type order struct {
 	done   chan struct{}
 }
 
-// Ping measures the latency to another peer, which has a key. A peer that does not answer gives NaN after 1.3 s. This
-// is no error. It returns an error if the address or the ping is not valid, the peer is closed, or the context ends.
-// Pings of one peer wait for each other.
+// Ping measures the latency to another peer, which answers to its own key. If it does not answer, the latency is NaN
+// after 1.3 s, without an error. It returns an error if the address or the ping is not valid, the peer is closed, or
+// the context ends. Pings of one peer wait for each other.
 func (p *Peer) Ping(ctx context.Context, to netip.AddrPort, key []byte, ping Ping) (Sample, error) {
 	if err := ping.Check(); err != nil {
 		return noSample, err
@@ -124,7 +123,7 @@ func (o *order) ended(p *Peer) bool {
 	}
 }
 
-// open asks for a token until it is granted, or a time has passed. Meanwhile this peer answers others.
+// open asks for a token until it is granted, or gives up after openTries attempts. Meanwhile this peer answers others.
 func (o *order) open(p *Peer, to unix.Sockaddr) (token, bool) {
 	wait := firstWait
 	for range openTries {
@@ -221,7 +220,8 @@ func settled(us []float64, wanted int) bool {
 	return agree >= wanted
 }
 
-// trips returns how many round trips a batch has, so that it lasts ten ticks of the clock. Limits of the rate bound it.
+// trips returns the number of round trips of a batch. A batch must last ten ticks of the clock, unless limits of the
+// rate forbid it.
 func (g *pinger) trips() int {
 	trips := g.order.Trips
 	if took, err := g.batch(1); err == nil && took > 0 {
@@ -235,7 +235,8 @@ func (g *pinger) trips() int {
 	return min(trips, maxTrips)
 }
 
-// batch makes one round trip that wakes the other peer, and then those that count. It returns how long these took.
+// batch makes one round trip that wakes the other peer, and then the round trips that count. It returns the duration of
+// the latter.
 func (g *pinger) batch(trips int) (time.Duration, error) {
 	if !g.trip() {
 		return 0, errLost

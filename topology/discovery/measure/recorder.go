@@ -19,8 +19,8 @@ const silentRounds = 8
 // mostRepeats bounds the repeats that the noise is estimated from.
 const mostRepeats = 1 << 20
 
-// recorder measures for a campaign. It is between the method, which says what to measure, and the Measurer. It
-// replays the journal, keeps the budget and gives up nodes that do not answer.
+// recorder measures for a campaign. It stands between the method, which chooses the pairs, and the Measurer. It replays
+// the journal, keeps the budget and gives up nodes that do not answer.
 type recorder struct {
 	campaign *Campaign
 	journal  *journal // may be nil
@@ -186,7 +186,7 @@ func (r *recorder) noise() float64 {
 	return 1.4826 * differences[len(differences)/2] / math.Sqrt2
 }
 
-// spent returns what the campaign took until now.
+// spent returns the campaign's load until now.
 func (r *recorder) spent() Spent {
 	elapsed := time.Since(r.began)
 	if elapsed <= 0 {
@@ -198,7 +198,7 @@ func (r *recorder) spent() Spent {
 	}
 }
 
-// warnings says what disturbed the campaign.
+// warnings lists the disturbances of the campaign.
 func (r *recorder) warnings() []string {
 	var w, silent []string
 	for i, name := range r.Names() {

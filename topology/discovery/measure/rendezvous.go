@@ -24,10 +24,10 @@ const (
 	maxStrangers = 1024
 	maxEach      = 64 // from one address, before and after it is known that they know it
 
-	// maxCommands bounds what a member does at once. Rounds give it one command; late ones may be left over.
+	// maxCommands bounds the commands of a member at one time. Rounds give it one; late ones may be left over.
 	maxCommands = 64
 
-	// answerWait is how long a member may be late with its answer, over what the measurement itself may take.
+	// answerWait is how late a member's answer may be, beyond the longest duration of the measurement.
 	answerWait = 10 * time.Second
 
 	// leastSecret is the least length of a secret in bytes.
@@ -47,7 +47,7 @@ const MaxMembers = 100_000
 var errSecret = fmt.Errorf("the secret is shorter than %d bytes: write one with head -c 32 /dev/urandom | base64",
 	leastSecret)
 
-// command is what the coordinator has a member do.
+// command is the coordinator's request to a member.
 type command struct {
 	ID       uint64            `json:"id,omitempty"`
 	To       string            `json:"to,omitempty"` // address and port of the other node
@@ -60,11 +60,11 @@ type command struct {
 
 // arrival is a member's answer to the session.
 type arrival struct {
-	Address string `json:"address"` // where it answers pings. Without a host, it is where its connection comes from.
+	Address string `json:"address"` // address for pings. Without a host, the host that its connection comes from.
 	Limits  Limits `json:"limits"`
 }
 
-// answer is what a member says to a command. Nothing but the number: the other node did not answer.
+// answer is a member's answer to a command. If only the number is set, the other node did not answer.
 type answer struct {
 	ID       uint64  `json:"id"`
 	LeastUs  float64 `json:"least_us,omitempty"`
@@ -75,10 +75,10 @@ type answer struct {
 
 // Meeting contains the settings of a rendezvous.
 type Meeting struct {
-	Address string // TCP, where the coordinator listens
+	Address string // TCP address of the coordinator
 	Secret  []byte
 	Ping    Ping     // of each member
-	Limits  Limits   // that are known of all members; each has limits of its own, too
+	Limits  Limits   // known limits of all members; each member enforces its own as well
 	Nodes   []string // who may take part; nil: everybody who knows the secret
 	Lookup  Lookup   // of the addresses of nodes; nil: none is known
 
@@ -86,7 +86,7 @@ type Meeting struct {
 	Longest time.Duration
 }
 
-// Lookup returns the addresses of a node. If there are none, nobody knows which node has this name. It returns an error
+// Lookup returns the addresses of a node. It returns none if nobody knows which node this name belongs to, and an error
 // for a name that may not take part.
 type Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
 
@@ -99,7 +99,7 @@ type Rendezvous struct {
 	listener  net.Listener
 	joined    chan struct{} // wakes who waits for members
 	strangers lobby         // connections of which nothing is known
-	comers    lobby         // those that know the secret, and are no members yet
+	comers    lobby         // connections that know the secret but are no members yet
 
 	mu       sync.Mutex
 	claims   claims
@@ -119,7 +119,7 @@ type member struct {
 	name    string
 	address netip.AddrPort
 	limits  Limits
-	session string                 // whoever pings this member has it from the coordinator
+	session string                 // the coordinator passes it on to the nodes that ping this member
 	unheard int                    // commands without an answer
 	waiting map[uint64]chan answer // under the mutex of the rendezvous, as unheard
 }
@@ -153,7 +153,7 @@ func Coordinate(m Meeting) (*Rendezvous, error) {
 	return r, nil
 }
 
-// Address returns where the coordinator listens.
+// Address returns the address of the coordinator.
 func (r *Rendezvous) Address() string { return r.listener.Addr().String() }
 
 // Came returns how many members there are.
@@ -163,7 +163,7 @@ func (r *Rendezvous) Came() int {
 	return len(r.members)
 }
 
-// Settle takes those who came as all who take part, and returns how many they are. Nobody joins afterwards.
+// Settle closes the membership, and returns the number of members. Nobody joins afterwards.
 func (r *Rendezvous) Settle() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,8 +171,8 @@ func (r *Rendezvous) Settle() int {
 	return len(r.names)
 }
 
-// Gather waits until there are n members. It returns an error that names the number of those who came if the context
-// ends before. Nobody joins afterwards, but a member that lost its connection may come back.
+// Gather waits until there are n members. If the context ends before, it returns an error with the number of members so
+// far. Nobody joins afterwards, but a member that lost its connection may come back.
 func (r *Rendezvous) Gather(ctx context.Context, n int) error {
 	if n < 2 || n > MaxMembers {
 		return fmt.Errorf("%d nodes: must be 2 to %d", n, MaxMembers)
@@ -267,8 +267,8 @@ func (r *Rendezvous) note(text string) {
 	}
 }
 
-// Measure measures the pairs of a round at the same time. One node of each pair pings the other. The least of its
-// batches counts: what disturbs a batch only makes it slower.
+// Measure measures the pairs of a round at the same time. One node of each pair pings the other. The fastest of its
+// batches counts, because a disturbance only makes a batch slower.
 func (r *Rendezvous) Measure(ctx context.Context, round []latency.Pair) ([]float64, error) {
 	us := make([]float64, len(round))
 	longest := func(l Limits) time.Duration { return l.longestPing(r.meeting.Ping) + answerWait }
@@ -357,7 +357,7 @@ func (r *Rendezvous) blame(round []latency.Pair, took []time.Duration) {
 	}
 }
 
-// dismiss ends a member for good. The caller has locked the mutex.
+// dismiss ends a member for good. The caller holds the mutex.
 func (r *Rendezvous) dismiss(name, why string) {
 	r.note(why)
 	r.claims.refuse(name, why)
@@ -408,7 +408,7 @@ func (r *Rendezvous) have(
 	}
 }
 
-// Close tells the members that everything is measured.
+// Close notifies the members that everything is measured.
 func (r *Rendezvous) Close() error {
 	r.mu.Lock()
 	r.closed = true
@@ -429,7 +429,7 @@ func (r *Rendezvous) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // too many open files, say: the strangers' wait ends soon
+		if err != nil { // for example too many open files: the time limit of the strangers frees some soon
 			wait := time.NewTimer(10 * time.Millisecond)
 			<-wait.C
 			continue
@@ -507,7 +507,7 @@ func (r *Rendezvous) admit(m *member, from netip.Addr, here bool, at string) err
 	return err
 }
 
-// mayCome returns an error for a name that cannot take part, wherever its address is.
+// mayCome returns an error for a name that cannot take part from any address.
 func (r *Rendezvous) mayCome(name string, from netip.Addr, here bool) error {
 	if !naming.Valid(name) {
 		return fmt.Errorf("the name %.40q: must be 1 to %d of the characters A-Z a-z 0-9 . _ : -", name,
@@ -602,8 +602,8 @@ func hostOf(a net.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// peerAddress returns where a member answers pings. Without a host it is where its connection comes from. Another one
-// must be known as an address of this node.
+// peerAddress returns a member's address for pings. Without a host it is the host that its connection comes from. Any
+// other host must be a known address of this node.
 func peerAddress(from netip.Addr, said string, known []netip.Addr) (netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(said)
 	if err != nil {
@@ -649,7 +649,7 @@ func (r *Rendezvous) take(m *member) {
 	}
 }
 
-// forget removes a member that is gone, and wakes the callers that wait for it. The caller has locked the mutex.
+// forget removes a member that is gone, and wakes the callers that wait for it. The caller holds the mutex.
 func (r *Rendezvous) forget(m *member) {
 	if r.members[m.name] == m {
 		delete(r.members, m.name)

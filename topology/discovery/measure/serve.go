@@ -21,8 +21,8 @@ const (
 	// Nodes that were granted a token at the same time. Rounds give a node one partner.
 	maxGrants = 1024
 
-	// Open messages that were seen are refused. A session has one for each pair of nodes that meet. So many more come
-	// from a node that wants this one to answer nobody: then all are forgotten.
+	// Repeated open messages are refused. A session needs one for each pair of nodes that meet. Only a node that tries
+	// to block this one sends so many more, and then all are forgotten.
 	maxNonces = 1 << 17
 
 	// opensPerSecond bounds the hashing that foreign packets can cause: a hash takes about 1 µs.
@@ -42,7 +42,7 @@ const (
 var errClosed = errors.New("this peer is closed")
 
 // Peer measures latencies to other peers, and answers peers that know its key. It has one UDP socket and one thread.
-// The thread sleeps until there is something to do. Then it spins, since waking up takes longer than a switch.
+// The thread sleeps until there is work. Then it spins, since waking up takes longer than the latency of a switch.
 type Peer struct {
 	conn   *net.UDPConn
 	fd     int // of conn
@@ -63,7 +63,7 @@ type Peer struct {
 	buffer  []byte
 }
 
-// serving is what a peer knows of those it answers.
+// serving is a peer's state about the nodes that it answers.
 type serving struct {
 	grants  map[netip.AddrPort]*grant
 	nonces  map[token]struct{}
@@ -77,8 +77,8 @@ type grant struct {
 	until time.Time
 }
 
-// Listen starts a peer at a UDP address, such as ":7117" or "10.0.0.1:0". Its key has at least 16 random bytes, for
-// this session alone. It returns an error if the address cannot be used, or a limit or the key is out of range.
+// Listen starts a peer at a UDP address, such as ":7117" or "10.0.0.1:0". Its key consists of at least 16 random bytes,
+// for this session alone. It returns an error if the address cannot be used, or a limit or the key is out of range.
 func Listen(address string, key []byte, limits Limits) (*Peer, error) {
 	if len(key) < minKey {
 		return nil, fmt.Errorf("a key of %d bytes: at least %d random ones are needed", len(key), minKey)
@@ -139,7 +139,7 @@ func (p *Peer) prepare() error {
 	return nil
 }
 
-// Address returns where this peer answers.
+// Address returns the address of this peer.
 func (p *Peer) Address() netip.AddrPort {
 	address, _ := p.conn.LocalAddr().(*net.UDPAddr)
 	return netip.AddrPortFrom(address.AddrPort().Addr().Unmap(), address.AddrPort().Port())
@@ -173,7 +173,7 @@ func (p *Peer) release() {
 	p.gone = true
 }
 
-// ask has the thread do an order, and waits until it is done.
+// ask passes an order to the thread, and waits until it is done.
 func (p *Peer) ask(ctx context.Context, o *order) error {
 	select {
 	case p.orders <- o:
@@ -275,13 +275,13 @@ func (p *Peer) receive() (packet []byte, from unix.Sockaddr) {
 	return p.buffer[:n], from
 }
 
-// send sends a packet if the kernel takes it now. Lost packets are part of what is measured.
+// send sends a packet if the kernel takes it now. A packet that it refuses counts as lost, as any other.
 func (p *Peer) send(packet []byte, to unix.Sockaddr) {
 	_ = unix.Sendto(p.fd, packet, unix.MSG_DONTWAIT, to)
 }
 
-// reply answers an open message or a ping. It returns false if the packet is not for it, or is not answered. Who has no
-// key gets no answer.
+// reply answers an open message or a ping. It returns false if the packet is not for it, or is not answered. A sender
+// without the key gets no answer.
 func (s *serving) reply(p *Peer, packet []byte, from unix.Sockaddr, now time.Time) bool {
 	address := addressOf(from)
 	switch kindOf(packet) {
@@ -339,7 +339,7 @@ func newToken() (t token) {
 	return t
 }
 
-// addressOf returns an address of the kernel as Go has it, with IPv4 as such.
+// addressOf converts an address of the kernel to Go's type, with IPv4 as such.
 func addressOf(from unix.Sockaddr) netip.AddrPort {
 	switch a := from.(type) {
 	case *unix.SockaddrInet4:

@@ -18,19 +18,19 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
-// errNoCPUs is returned where the kernel's directory names no processors.
+// errNoCPUs is returned if the kernel's directory names no processors.
 var errNoCPUs = errors.New("names no processors")
 
-// group is processors that share something, as the kernel says.
+// group is a set of processors that share a resource, according to the kernel.
 type group struct {
 	name string // package0, numa1, die0, l3-0, cluster0, l2-0, core5
 	cpus []int  // ascending
 	rank int    // of two names for the same processors, the lower rank counts
 }
 
-// Sysfs returns what Linux says of this host's processors: cpu0, cpu1 and so on below their cores, caches, dies, NUMA
-// nodes and packages. root is where sysfs is mounted, /sys. Offline processors are left out, as are groups of one
-// processor or of all. Latencies are not known. In a virtual machine the hypervisor may have made the groups up.
+// Sysfs returns Linux' description of this host's processors: cpu0, cpu1 and so on below their cores, caches, dies,
+// NUMA nodes and packages. root is the mount point of sysfs, /sys. Offline processors are left out, as are groups of
+// one processor or of all. It contains no latencies. In a virtual machine the hypervisor may have made the groups up.
 //
 // warnings name groups that cross others. A tree has no place for them.
 func Sysfs(root string) (n *network.Network, warnings []string, err error) {
@@ -162,7 +162,7 @@ func readCPUs(path string) ([]int, error) {
 	return slices.Compact(cpus), nil
 }
 
-// readNumber reads a file that holds one number, and returns other where there is none.
+// readNumber reads a file that holds one number, and returns other if there is none.
 func readNumber(dir, name string, other int) int {
 	text, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {

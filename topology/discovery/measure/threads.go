@@ -22,11 +22,11 @@ const (
 	threadBatches = 9    // of each line; their median counts
 	threadTrips   = 1000 // round trips of a batch: 0.1 ms, in which reading the clock does not count
 
-	// A pair whose threads do not meet within threadWait shares its processors with others that run.
+	// If the threads of a pair do not meet within threadWait, others run on their processors.
 	threadWait = 2 * time.Second
 )
 
-// errOneCPU is returned where this process may run on one processor only.
+// errOneCPU is returned if this process may run on one processor only.
 var errOneCPU = errors.New("this process may run on one processor only: two are needed")
 
 // Threads measures latencies between processors of this host. Two threads pass a cache line to and fro.
@@ -90,7 +90,7 @@ type line struct {
 	_ [120]byte
 }
 
-// passing is what two threads pass to and fro.
+// passing is the memory through which two threads pass a number to and fro.
 type passing struct {
 	lines [threadLines]line
 	stop  atomic.Bool
@@ -174,7 +174,7 @@ func (x *passing) answer(cpu int) error {
 	return nil
 }
 
-// await spins until a line has a number. It returns false if the measurement was stopped.
+// await spins until a line holds a number. It returns false if the measurement was stopped.
 func (x *passing) await(n *atomic.Uint64, want uint64) bool {
 	for spins := 1; n.Load() != want; spins++ {
 		if spins%1024 == 0 && x.stop.Load() {

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// mostTransfer bounds what a pair sends in one direction, in bytes.
+	// mostTransfer bounds a pair's transfer in one direction, in bytes.
 	mostTransfer = 1 << 40
 
 	// transferPause is how long a transfer may stand still.
 	transferPause = 10 * time.Second
 
-	// slowestRate is what a transfer is waited for, in bytes a second.
+	// slowestRate bounds the wait for a transfer, in bytes a second.
 	slowestRate = 1 << 20
 
 	// Connections to a node that send. A round gives it one.
@@ -31,18 +31,18 @@ const (
 	// Connections to a node that have not shown yet that they know its key.
 	maxUnsigned, maxUnsignedEach = 64, 16
 
-	// transferBuffer is what one call writes or reads, in bytes.
+	// transferBuffer is the size of one read or write, in bytes.
 	transferBuffer = 256 << 10
 )
 
 // errTransfer is returned for a transfer that a node does not want.
 var errTransfer = fmt.Errorf("a transfer must have 1 to %d bytes, and know the session's key", int64(mostTransfer))
 
-// openLength is the length in bytes of what a sender writes first. That is a MAC over the receiver's nonce and the
+// openLength is the length in bytes of a sender's first message. It consists of a MAC over the receiver's nonce and the
 // rest, the number of bytes, and 1 for both directions.
 const openLength = 32 + 8 + 1
 
-// readOpenTransfer reads what a sender wrote first. It returns an error for what the key did not sign.
+// readOpenTransfer reads a sender's first message. It returns an error if the key did not sign it.
 func readOpenTransfer(r io.Reader, key []byte, nonce string) (latency.Transfer, error) {
 	var message [openLength]byte
 	if _, err := io.ReadFull(r, message[:]); err != nil {
@@ -58,7 +58,7 @@ func readOpenTransfer(r io.Reader, key []byte, nonce string) (latency.Transfer, 
 	return latency.Transfer{Bytes: int64(bytes), Both: message[40] == 1}, nil
 }
 
-// signTransfer returns what the sender writes first.
+// signTransfer returns the sender's first message.
 func signTransfer(key []byte, nonce string, transfer latency.Transfer) []byte {
 	rest := binary.BigEndian.AppendUint64(nil, uint64(transfer.Bytes)) //nolint:gosec // it is not negative
 	if transfer.Both {
@@ -112,7 +112,7 @@ func (s *sink) run() {
 	}
 }
 
-// receive takes one transfer, and writes one byte when the last has arrived.
+// receive takes one transfer, and writes one byte after the last has arrived.
 func (s *sink) receive(conn net.Conn) error {
 	transfer, err := s.greet(conn)
 	if err != nil {
@@ -188,7 +188,7 @@ func give(conn net.Conn, bytes int64) error {
 }
 
 // sendTransfer sends to the sink of another node. It returns the rate of one direction in MB/s, from the first byte to
-// the news that the last has arrived.
+// the confirmation that the last has arrived.
 func sendTransfer(ctx context.Context, to netip.AddrPort, key []byte, transfer latency.Transfer) (float64, error) {
 	if transfer.Bytes < 1 || transfer.Bytes > mostTransfer {
 		return math.NaN(), errTransfer
@@ -219,7 +219,7 @@ func sendTransfer(ctx context.Context, to netip.AddrPort, key []byte, transfer l
 }
 
 // MeasureThroughput lets the pairs of a round send at the same time, over TCP. The first node of each pair connects to
-// the second. A pair whose transfer fails, or stands still for ten seconds, is NaN.
+// the second. If a transfer fails, or stands still for ten seconds, the pair's rate is NaN.
 func (r *Rendezvous) MeasureThroughput(
 	ctx context.Context, round []latency.Pair, transfer latency.Transfer,
 ) ([]float64, error) {

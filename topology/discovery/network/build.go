@@ -14,7 +14,7 @@ import (
 	"github.com/weirhpc/weir/naming"
 )
 
-// maxFileBytes bounds what is read of a file.
+// maxFileBytes bounds the part of a file that is read.
 const maxFileBytes = 64 << 20
 
 // readAll reads a text, without the byte order mark that some editors put at its beginning.
@@ -45,7 +45,7 @@ func number(name string) (int, bool) {
 	return n, err == nil && n >= 0 && n < maxVertices && strconv.Itoa(n) == name
 }
 
-// assembly is a network as a file has it: vertices by their names in the file, nodes and switches mixed.
+// assembly is a network as a file describes it: vertices by their names in the file, nodes and switches mixed.
 type assembly struct {
 	names    []string
 	switches []bool // whether a vertex is a switch
@@ -54,8 +54,8 @@ type assembly struct {
 	baseUs   float64
 }
 
-// network puts the nodes before the switches. Nodes whose names are all numbers are in their order, and are called n0,
-// n1 and so on. A link that is there twice, as in both directions, is one: it has the lower values.
+// network puts the nodes before the switches. If all nodes have numbers as names, they are in that order, and are
+// called n0, n1 and so on. A repeated link, as for both directions, counts once, with its lower values.
 func (a *assembly) network() (*Network, error) {
 	if len(a.names) > maxVertices {
 		return nil, fmt.Errorf("more than %d nodes and switches", maxVertices)

@@ -8,9 +8,9 @@ import (
 // colourSeed is the same for all networks of a process, since colours are compared between networks.
 var colourSeed = maphash.MakeSeed()
 
-// colours returns a number for each vertex that names it by what is around it. A node is named by its name. A switch is
-// named by the colours of its neighbours, again and again until far nodes count too. So two networks can be compared
-// whose switches have other names.
+// colours returns a number for each vertex that identifies it by its surroundings. A node is identified by its name. A
+// switch is identified by the colours of its neighbours, again and again until far nodes count too. So networks can be
+// compared even if their switches have different names.
 func (n *Network) colours() []uint64 {
 	ends := n.neighbours()
 	colour, next := make([]uint64, len(n.Names)), make([]uint64, len(n.Names))

@@ -29,11 +29,11 @@ func (n *Network) bare() *Network {
 	return rootless.withoutIdle()
 }
 
-// Side is what only one of two networks has.
+// Side lists the parts that only one of two networks contains.
 type Side struct {
 	Nodes    []string    `json:"nodes"`    // sorted
 	Switches []Group     `json:"switches"` // of trees
-	Links    [][2]string `json:"links"`    // of other networks: two nodes, or what is at a switch
+	Links    [][2]string `json:"links"`    // of other networks: two nodes, or the neighbours of a switch
 }
 
 // Group is a switch of a tree, and the nodes that it parts from the others.
@@ -43,11 +43,11 @@ type Group struct {
 	Nearest []string `json:"nearest,omitempty"` // the nodes of the switch of the other tree that is most alike
 }
 
-// Differences is what differs between two networks. Latencies, throughput and the names of switches do not count.
+// Differences lists the differences between two networks. Latencies, throughput and the names of switches do not count.
 type Differences struct {
 	OnlyA Side `json:"only_a"`
 	OnlyB Side `json:"only_b"`
-	Other bool `json:"other"` // they differ in the links between switches, which have no names to tell them by
+	Other bool `json:"other"` // they differ in the links between switches, which no name identifies
 }
 
 // None reports whether there is no difference.
@@ -56,7 +56,8 @@ func (d *Differences) None() bool {
 		len(d.OnlyA.Links)+len(d.OnlyB.Links) == 0
 }
 
-// Compare returns what differs between two networks. Switches of trees are compared for the nodes that both have.
+// Compare returns the differences between two networks. Switches of trees are compared by the nodes that both networks
+// contain.
 func Compare(a, b *Network) *Differences {
 	d := &Differences{}
 	for _, side := range []*Side{&d.OnlyA, &d.OnlyB} {
@@ -78,7 +79,7 @@ func Compare(a, b *Network) *Differences {
 	return d
 }
 
-// missing returns what is in a and not in b. Both are sorted.
+// missing returns the elements of a that b lacks. Both are sorted.
 func missing[T comparable](a, b []T) []T {
 	in := make(map[T]bool, len(b))
 	for _, x := range b {
@@ -118,7 +119,7 @@ func (n *Network) groups(names []string) map[string]Group {
 	return groups
 }
 
-// onlyIn returns the groups that another network lacks, with what is nearest to them there.
+// onlyIn returns the groups that another network lacks, with the nearest groups there.
 func onlyIn(p, q map[string]Group) []Group {
 	only := []Group{}
 	for _, split := range slices.Sorted(maps.Keys(p)) {

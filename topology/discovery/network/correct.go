@@ -9,8 +9,8 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/latency"
 )
 
-// Message is what was sent to measure a latency. Its own time is taken off before the regression, by the throughput of
-// the links. A link of unknown throughput takes none.
+// Message is the message that measured a latency. The regression first subtracts its transmission time, by the
+// throughput of the links. A link of unknown throughput takes none.
 type Message struct {
 	Bytes           float64
 	StoreAndForward bool // each link sends it again; otherwise the slowest link counts alone
@@ -22,16 +22,16 @@ type Correction struct {
 	Pairs        int     // in the regression
 	Ambiguous    int     // pairs that are left out, since several paths are about as short
 	R2           float64 // share of the variance of the latencies that the links explain
-	AdjustedR2   float64 // less what so many links explain of anything
+	AdjustedR2   float64 // less the share that so many links explain of any data
 	RelativeRMS  float64 // of the difference, as a share of the latency
 	Undetermined []int   // links of which the pairs give no single latency
 	Iterations   int
 }
 
-// Correct returns the network with latencies of the links that explain those of the pairs best, by ordinary least
-// squares. Where many do, as for two links in a row, it takes those with the least sum of squares. R² does not tell a
-// right network from a wrong one: a network of links between all nodes always has 1. Compare RelativeRMS with the
-// noise. TestCorrectAsQR pins the solution, TestCorrectWestmere R² and RelativeRMS.
+// Correct returns the network with the latencies of links that explain the pairs' latencies best, by ordinary least
+// squares. If the solution is not unique, as for two links in a row, it takes the latencies with the least sum of
+// squares. R² does not distinguish a right network from a wrong one: a network of links between all nodes always has 1.
+// Compare RelativeRMS with the noise. TestCorrectAsQR pins the solution, TestCorrectWestmere R² and RelativeRMS.
 func Correct(n *Network, m *latency.Matrix, message Message) (*Correction, error) {
 	r, err := newRegression(n, m, message)
 	if err != nil {
@@ -54,7 +54,7 @@ func Correct(n *Network, m *latency.Matrix, message Message) (*Correction, error
 	return c, err
 }
 
-// copy returns a network whose links can be changed.
+// copy returns a network with links of its own, which can be changed.
 func (n *Network) copy() *Network {
 	other := *n
 	other.Names = append([]string(nil), n.Names...)
@@ -62,8 +62,8 @@ func (n *Network) copy() *Network {
 	return &other
 }
 
-// regression is a system of equations: the latencies of the links on the path between two nodes add up to that of the
-// pair.
+// regression is a system of equations: the latencies of the links on the path between two nodes add up to the latency
+// of the pair.
 type regression struct {
 	net      *Network
 	m        *latency.Matrix
@@ -240,8 +240,8 @@ func (r *regression) solve() (x []float64, iterations int, err error) {
 	return conjugate(r.normal(), right)
 }
 
-// undetermined returns the links that the equations leave open. Latencies that are drawn at random come back from their
-// own sums where the equations determine them.
+// undetermined returns the links that the equations leave open. It draws latencies at random, and solves for them from
+// their own sums. Links that the equations determine get their latencies back.
 func (r *regression) undetermined() ([]int, error) {
 	drawn, sums := make([]float64, r.unknowns()), make([]float64, r.unknowns())
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -288,7 +288,7 @@ func (r *regression) judge(c *Correction, x []float64) {
 	c.RelativeRMS = math.Sqrt(relative / n)
 }
 
-// errUnsolved is returned where rounding keeps the iteration from the solution.
+// errUnsolved is returned if rounding keeps the iteration from the solution.
 var errUnsolved = errors.New("the regression does not converge: the latencies span too many orders of magnitude")
 
 // conjugate solves a symmetric system without negative eigenvalues by conjugate gradients. Begun at zero, it comes to

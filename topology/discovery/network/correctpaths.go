@@ -15,7 +15,7 @@ type treePaths struct {
 	below []float64 // how many nodes are below each vertex, with itself
 	deep  []float64 // of normal: the way from the root
 	sum   []float64 // of normal: of deep over the nodes below
-	apart []float64 // of normal: of deep where the paths to nodes elsewhere turn
+	apart []float64 // of normal: of deep at the vertices where the paths to nodes elsewhere turn
 }
 
 func newTreePaths(n *Network) *treePaths {

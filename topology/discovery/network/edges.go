@@ -13,11 +13,11 @@ import (
 	"github.com/weirhpc/weir/naming"
 )
 
-// switchMark stands before the name of a switch where a form does not tell nodes and switches apart.
+// switchMark stands before the name of a switch in forms that do not distinguish nodes and switches.
 const switchMark = "switch:"
 
-// writeEdges writes a line for each link, its two ends. Nodes without names are numbers from 0. A switch has a mark
-// before its name. A node without links is a line of its own.
+// writeEdges writes a line for each link, its two ends. Nodes without names are numbers from 0. A mark precedes the
+// name of a switch. A node without links gets a line of its own.
 func (n *Network) writeEdges(w io.Writer) error {
 	net := n.withoutEmpty()
 	net.nameSwitches()

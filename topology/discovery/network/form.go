@@ -19,8 +19,8 @@ const (
 	Parens = "parens" // a tree as nested parentheses
 	Edges  = "edges"  // a line for each link
 	TGF    = "tgf"    // Trivial Graph Format, with latencies and throughput
-	YAML   = "yaml"   // a tree as balance.tree_file has it
-	Conf   = "conf"   // a tree as Slurm's topology.conf has it
+	YAML   = "yaml"   // a tree in the form of balance.tree_file
+	Conf   = "conf"   // a tree in the form of Slurm's topology.conf
 	JSON   = "json"   // an object with everything
 )
 
@@ -56,8 +56,8 @@ func (n *Network) Write(w io.Writer, form string) error {
 	return fmt.Errorf("form %.40q must be one of %s", form, strings.Join(Forms(), ", "))
 }
 
-// ReadFile reads the network of a file, in any form. Where the ending of the path is none of .tree, .edges, .tgf,
-// .yaml, .yml, .conf and .json, the text says which form it is. Errors name the file and the line.
+// ReadFile reads the network of a file, in any form. If the ending of the path is none of .tree, .edges, .tgf, .yaml,
+// .yml, .conf and .json, the text determines the form. Errors name the file and the line.
 func ReadFile(path string) (*Network, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() { // a pipe could wait forever
@@ -75,7 +75,7 @@ func ReadFile(path string) (*Network, error) {
 	return n, nil
 }
 
-// Read reads a network whose form the text says.
+// Read reads a network, and determines its form from the text.
 func Read(r io.Reader) (*Network, error) { return ReadNamed("", r) }
 
 // ReadNamed reads a network as ReadFile does, with the ending of a name.
@@ -120,7 +120,8 @@ var (
 	yamlLine = regexp.MustCompile(`^(---|- |%YAML|(root|racks|islands):( |$))`)
 )
 
-// formOf tells the form of a text by its first line that is no comment. A line of # alone tells Trivial Graph Format.
+// formOf determines the form of a text by its first line that is no comment. A line of # alone marks Trivial Graph
+// Format.
 func formOf(text string) string {
 	first, form := true, Edges
 	for _, line := range lines(text) {

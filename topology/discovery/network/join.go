@@ -12,8 +12,8 @@ import (
 type Inside struct {
 	Network *Network
 
-	// External is the node of Network that stands for the way out, if it has one. The way out is otherwise at the top
-	// of the tree.
+	// External is the node of Network that stands for the way out. If it is empty, the way out is at the top of the
+	// tree.
 	External string
 
 	// Measured is the processor that measured the latencies to other nodes. Its way out is part of them, so it is taken
@@ -21,9 +21,9 @@ type Inside struct {
 	Measured string
 }
 
-// Join returns one network of the networks between nodes and within them. A node that has one inside becomes a switch,
-// with its processors below it. A processor is called NODE:PROCESSOR. Latencies that would be below zero are zero:
-// clamped counts them.
+// Join returns one network, composed of the network between nodes and the networks within them. A node with a network
+// inside becomes a switch, with its processors below it. A processor is called NODE:PROCESSOR. Latencies that would be
+// negative become zero: clamped counts them.
 func Join(between *Network, inside map[string]Inside) (joined *Network, clamped int, err error) {
 	j := &joining{a: &assembly{root: -1, baseUs: between.BaseUs}}
 	for v, name := range between.Names {
@@ -66,7 +66,8 @@ func (j *joining) atLeastZero(us float64) float64 {
 	return us
 }
 
-// put adds what is inside a node. It returns the latency between the processor that measured and the node's own vertex.
+// put adds the network inside a node. It returns the latency between the processor that measured and the node's own
+// vertex.
 func (j *joining) put(at int, name string, in Inside) (offUs float64, err error) {
 	n, out, err := in.open()
 	if err != nil {
@@ -112,7 +113,7 @@ func (j *joining) put(at int, name string, in Inside) (offUs float64, err error)
 	return n.Distances(measured)[out], nil
 }
 
-// open returns a copy of the network with the vertex where its way out is.
+// open returns a copy of the network, and the vertex of its way out.
 func (in *Inside) open() (n *Network, out int, err error) {
 	if out = slices.Index(in.Network.Names[:in.Network.Nodes], in.External); out >= 0 {
 		return in.Network.copy(), out, nil

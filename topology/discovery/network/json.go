@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// file is a network as JSON has it.
+// file is the form of a network in JSON.
 type file struct {
 	Nodes    []string   `json:"nodes"`
 	Switches []string   `json:"switches"`
@@ -52,7 +52,7 @@ func (n *Network) MarshalJSON() ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. Further keys are ignored, such as those of weir topology build.
+// UnmarshalJSON reads the output of MarshalJSON. It ignores further keys, such as the ones of weir topology build.
 func (n *Network) UnmarshalJSON(text []byte) error {
 	var f file
 	if err := json.Unmarshal(text, &f); err != nil {

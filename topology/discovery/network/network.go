@@ -17,8 +17,8 @@ type Network struct {
 	Nodes int      // how many vertices are nodes
 	Links []Link
 
-	Root   int     // the switch at the top, where the source has one; the number of a node: not known
-	BaseUs float64 // part of each latency between two nodes that no link has, as the work of both ends
+	Root   int     // the switch at the top, if the source names one; the number of a node: unknown
+	BaseUs float64 // part of each latency between two nodes that belongs to no link, as the work of both ends
 }
 
 // Link joins two vertices. A is below B.
@@ -43,7 +43,7 @@ func (n *Network) AddSwitch(name string) int {
 	return len(n.Names) - 1
 }
 
-// AddLink adds a link whose throughput is not known.
+// AddLink adds a link of unknown throughput.
 func (n *Network) AddLink(a, b int, latencyUs float64) {
 	n.Links = append(n.Links, Link{A: min(a, b), B: max(a, b), LatencyUs: latencyUs, Throughput: math.NaN()})
 }
@@ -51,7 +51,7 @@ func (n *Network) AddLink(a, b int, latencyUs float64) {
 // IsSwitch reports whether a vertex is a switch.
 func (n *Network) IsSwitch(v int) bool { return v >= n.Nodes }
 
-// Numbered returns the names n0, n1 and so on: those of nodes without names.
+// Numbered returns the names n0, n1 and so on, for nodes without names.
 func Numbered(nodes int) []string {
 	names := make([]string, nodes)
 	for i := range names {
@@ -91,7 +91,7 @@ func (n *Network) neighbours() [][]end {
 // two nodes with a link between them.
 func (n *Network) IsTree() bool { return n.whyNoTree() == nil }
 
-// whyNoTree returns what keeps the network from being a tree of switches.
+// whyNoTree returns the reason why the network is no tree of switches, nil if it is one.
 func (n *Network) whyNoTree() error {
 	if n.Nodes == 0 {
 		return errNothing

@@ -18,7 +18,7 @@ const (
 )
 
 // parens returns a tree as nested parentheses, each pair a switch: ((0,1),(2,3)). Nodes without names are numbers from
-// 0. What is inside a pair is sorted as text.
+// 0. The contents of a pair are sorted as text.
 func (n *Network) parens() (string, error) {
 	r, err := n.withoutIdle().rootedTree()
 	if err != nil {
@@ -71,7 +71,7 @@ type parensReader struct {
 	nodes  []string
 	in     []int // the switch around each node
 	parent []int // of each switch; -1: the root
-	open   []int // switches whose parentheses are not closed yet
+	open   []int // switches with open parentheses
 	closed bool  // the root is complete
 	comma  bool  // a comma or a closing parenthesis must come next
 }

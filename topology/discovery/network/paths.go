@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// PathUs returns the latency between two nodes over the links, in microseconds: that of the shortest path, and the
-// base. It is NaN where no path with known latencies is.
+// PathUs returns the latency between two nodes over the links, in microseconds: the shortest path's, plus the base. It
+// is NaN if no path of known latencies connects them.
 func (n *Network) PathUs(a, b int) float64 {
 	if a == b {
 		return 0

@@ -10,12 +10,12 @@ import (
 // rootedTree is a tree of switches as its writers see it: below a root, and without switches that lead nowhere.
 type rootedTree struct {
 	rooted
-	net   *Network        // switches are named, and each has a name of its own
+	net   *Network        // all switches have distinct names
 	taken map[string]bool // of freeName: all names
 }
 
-// rootedTree returns the tree below its root. Where the network names none, the root is the middle of the longest way
-// between switches. That is the switch there, or a new one if the middle is inside a link.
+// rootedTree returns the tree below its root. If the network names none, the root is the middle of the longest way
+// between switches: the switch there, or a new one if the middle is inside a link.
 func (n *Network) rootedTree() (*rootedTree, error) {
 	net := n.withoutEmpty()
 	if err := net.whyNoTree(); err != nil {
@@ -37,15 +37,15 @@ func (n *Network) rootedTree() (*rootedTree, error) {
 	return t, nil
 }
 
-// withoutEmpty returns a copy without switches that lead nowhere: those with one neighbour or none. The root stays.
+// withoutEmpty returns a copy without switches that lead nowhere, which have one neighbour or none. The root stays.
 func (n *Network) withoutEmpty() *Network {
 	gone := n.empty()
 	links := slices.DeleteFunc(slices.Clone(n.Links), func(l Link) bool { return gone[l.A] || gone[l.B] })
 	return (&Network{Names: n.Names, Nodes: n.Nodes, Links: links, Root: n.Root, BaseUs: n.BaseUs}).without(gone)
 }
 
-// withoutIdle returns a copy without switches that lead nowhere, and with a link in the place of those that only join
-// two links. The root stays.
+// withoutIdle returns a copy without switches that lead nowhere, and with a single link in the place of a switch that
+// only joins two. The root stays.
 func (n *Network) withoutIdle() *Network {
 	net := n.withoutEmpty()
 	gone := make([]bool, len(net.Names))
@@ -123,7 +123,8 @@ func (n *Network) passed(ends [][]end, v int) bool {
 	return n.IsSwitch(v) && v != n.Root && len(ends[v]) == 2
 }
 
-// follow goes from a switch along a chain, to the first vertex that has not two neighbours. It returns the links.
+// follow goes from a switch along a chain, to the first vertex with a number of neighbours other than two. It returns
+// the links.
 func (n *Network) follow(ends [][]end, from int, at end) (last int, way []int) {
 	for way = append(way, at.link); n.passed(ends, at.vertex) && at.vertex != from; way = append(way, at.link) {
 		next := ends[at.vertex][0]
@@ -215,7 +216,7 @@ type step struct {
 	far          float64
 }
 
-// length is how long a link between switches counts: its latency, or one hop where that is not known. It is above zero.
+// length returns the weight of a link between switches: its latency, or one hop if that is unknown. It is above zero.
 func (n *Network) length(link int, known bool) float64 {
 	if !known {
 		return 1
@@ -269,7 +270,7 @@ func (n *Network) nameSwitches() {
 	n.name(all)
 }
 
-// name names the switches without a name, and those whose name another vertex has: s0, s1 and so on in this order.
+// name names the switches without a unique name: s0, s1 and so on in this order.
 func (n *Network) name(switches []int) {
 	taken := make(map[string]bool, len(n.Names))
 	for _, name := range n.Names[:n.Nodes] {
@@ -293,7 +294,7 @@ func (n *Network) name(switches []int) {
 	}
 }
 
-// checkLevels returns an error if the tree has more levels than a file of a machine's tree may have.
+// checkLevels returns an error if the tree has more levels than the file of a machine's tree allows.
 func (t *rootedTree) checkLevels() error {
 	level := make([]int, len(t.parent))
 	for _, v := range t.order[1:] {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Splits returns how the links between switches of a tree split its nodes, sorted. A split is the names of the nodes on
-// one side, sorted and joined by commas: the side that lacks the first name. A side of one node is no split, and two
-// links with the same split count once. So the same splits mean the same tree, wherever its root is.
+// Splits returns the splits of a tree's nodes by its links between switches, sorted. A split lists the names of the
+// nodes on one side, sorted and joined by commas. It is the side that lacks the first name. A side of one node is no
+// split, and two links with the same split count once. So the same splits mean the same tree, regardless of its root.
 func (n *Network) Splits() []string { return n.splitsOf(n.Names[:n.Nodes]) }
 
 // splitsOf returns the splits among some of the nodes.
@@ -21,7 +21,7 @@ func (n *Network) splitsOf(names []string) []string {
 	for _, name := range names {
 		counted[name] = true
 	}
-	// From the first node, what is below a vertex is the side that lacks it.
+	// Seen from the first node, the subtree of a vertex is the side that lacks that node.
 	root := slices.Index(n.Names[:n.Nodes], first)
 	t := walk(n.neighbours(), root)
 	below := make([][]string, len(n.Names))

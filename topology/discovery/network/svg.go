@@ -11,7 +11,7 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// svgStyle has the colours of light and dark pages.
+// svgStyle defines the colours of light and dark pages.
 const svgStyle = `<style>
 svg{--page:#fff;--ink:#1f2328;--soft:#59636e;--line:#8c959f}
 svg{--node:#ddf4ff;--edge:#54aeff;--switch:#fff8c5;--rim:#d4a72c}
@@ -76,7 +76,7 @@ func svgBegin(w io.Writer, width, height float64, title string) {
 	fmt.Fprintf(w, "\n<title>%s</title>\n%s<rect class=\"page\" width=\"100%%\" height=\"100%%\"/>\n", title, svgStyle)
 }
 
-// drawing is where the switches of a tree stand.
+// drawing holds the positions of a tree's switches.
 type drawing struct {
 	*rootedTree
 	nodes, switches [][]int
@@ -185,7 +185,7 @@ func (d *drawing) drawNodes(w io.Writer, v int) {
 	}
 }
 
-// title returns what is known of a vertex and the link above it.
+// title returns a description of a vertex and the link above it.
 func (d *drawing) title(v int) string {
 	text := d.net.Names[v]
 	if up := d.up[v]; up >= 0 {
@@ -198,7 +198,7 @@ func (d *drawing) title(v int) string {
 const (
 	svgHop      = 64. // between two neighbours, about
 	maxSVGGraph = 1500
-	maxLabelled = 300 // above, names are only shown where the pointer is
+	maxLabelled = 300 // above, names are only shown under the pointer
 )
 
 // svgGraph draws vertices and links, near vertices near each other.
@@ -245,8 +245,8 @@ func (n *Network) svgGraph(w io.Writer) error {
 	return nil
 }
 
-// positions places vertices so that their distances are about as many hops as the network has between them. It begins
-// on a circle in the order of a walk, and moves each vertex to where the others want it (stress majorization).
+// positions places vertices at distances of about as many hops as the network has between them. It begins on a circle
+// in the order of a walk, and moves each vertex to the position that suits the others best (stress majorization).
 func (n *Network) positions() [][2]float64 {
 	hops := n.hops()
 	p := make([][2]float64, len(n.Names))
@@ -281,7 +281,7 @@ func (n *Network) positions() [][2]float64 {
 	return p
 }
 
-// hops counts the links between each two vertices. Those without a path are as far as the network is long.
+// hops counts the links between each two vertices. Vertices without a path are as far apart as the network is long.
 func (n *Network) hops() [][]int32 {
 	ends := n.neighbours()
 	hops := make([][]int32, len(n.Names))

@@ -50,7 +50,7 @@ func (n *Network) Draw(w io.Writer, ascii bool) error {
 	return out.Flush()
 }
 
-// about returns what is known of a switch: the link above it, and its nodes with the median of their links.
+// about returns a description of a switch: the link above it, and its nodes with the median of their links.
 func (t *rootedTree) about(v int, nodes []int) string {
 	text := ""
 	if up := t.up[v]; up >= 0 {
@@ -68,7 +68,7 @@ func (t *rootedTree) about(v int, nodes []int) string {
 	return text + ": " + topology.FoldHosts(t.net.names(nodes)) + linkText(middle, " (", " each)")
 }
 
-// linkText returns what is known of a link between two texts, and nothing if nothing is known.
+// linkText returns the known properties of a link between two texts, and nothing if none is known.
 func linkText(l Link, before, after string) string {
 	var known []string
 	if !math.IsNaN(l.LatencyUs) {
@@ -92,7 +92,7 @@ func short(x float64) string {
 	return text
 }
 
-// drawLinks writes a line for each vertex, with the vertices that it has links to.
+// drawLinks writes a line for each vertex, with the vertices that it is linked to.
 func (n *Network) drawLinks(w io.Writer) {
 	net := n.withoutEmpty()
 	net.nameSwitches()

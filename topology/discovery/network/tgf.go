@@ -16,12 +16,12 @@ import (
 // nodeMark stands before the name of a node that would be taken for a switch.
 const nodeMark = "node:"
 
-// writeTGF writes the network in Trivial Graph Format. A line "id name" for each vertex comes first, then a line "#".
-// A line "id id l: 3 t: 10" for each link follows: its latency in microseconds, and its throughput in MB/s, if known.
-// In a tree the upper end comes first, as balance.tree_file wants it.
+// writeTGF writes the network in Trivial Graph Format. A line "id name" for each vertex comes first, then a line "#". A
+// line "id id l: 3 t: 10" for each link follows: its latency in microseconds, and its throughput in MB/s, if known. In
+// a tree the upper end comes first, as balance.tree_file wants it.
 //
-// The format does not tell nodes from switches. A reader takes the leaves of a tree for nodes and other vertices for
-// switches, and without a tree all vertices for nodes. A mark before the name says otherwise.
+// The format does not distinguish nodes and switches. A reader takes the leaves of a tree for nodes and other vertices
+// for switches, and without a tree all vertices for nodes. A mark before the name overrides this.
 func (n *Network) writeTGF(w io.Writer) error {
 	net, t := n.withoutEmpty(), (*rootedTree)(nil)
 	if tree, err := n.rootedTree(); err == nil {
@@ -62,7 +62,7 @@ func (n *Network) writeTGF(w io.Writer) error {
 	return out.Flush()
 }
 
-// tgfLabel returns what is known of a link, with a blank before it.
+// tgfLabel returns the known properties of a link, with a blank before each.
 func tgfLabel(l Link) string {
 	text := ""
 	if !math.IsNaN(l.LatencyUs) {
@@ -170,7 +170,7 @@ func (a *assembly) tgfLink(at map[string]int, fields []string) error {
 	return nil
 }
 
-// kinds tells switches from nodes, and finds the root.
+// kinds distinguishes switches and nodes, and finds the root.
 func (a *assembly) kinds() {
 	seen, links := map[[2]int]bool{}, make([]Link, 0, len(a.links))
 	degree, above := make([]int, len(a.names)), make([]int, len(a.names))

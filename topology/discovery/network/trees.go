@@ -12,7 +12,7 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// ownNodes is put after the name of a switch for a further one, which has its nodes. Some forms want either nodes or
+// ownNodes is the suffix for a further switch, which takes the nodes of a switch. Some forms allow either nodes or
 // switches below a switch.
 const ownNodes = "-nodes"
 
@@ -75,7 +75,7 @@ func (t *rootedTree) below() (nodes, switches [][]int) {
 			nodes[p] = append(nodes[p], v)
 		}
 	}
-	// The switch whose nodes come first is first.
+	// The switch with the first nodes comes first.
 	first := make([]int, len(t.parent))
 	for _, v := range slices.Backward(t.order) {
 		if first[v] = v; t.net.IsSwitch(v) {
@@ -99,7 +99,7 @@ func (n *Network) names(vertices []int) []string {
 }
 
 // writeYAML writes the tree in the form of balance.tree_file. A root with nodes becomes the only island of a further
-// root, since a root has islands alone.
+// root, since the form allows only islands below a root.
 func (n *Network) writeYAML(w io.Writer) error {
 	t, err := n.files()
 	if err != nil {
@@ -146,7 +146,7 @@ func (n *Network) files() (*rootedTree, error) {
 	return t, t.checkLevels()
 }
 
-// freeName returns a name that no vertex has.
+// freeName returns a name that no vertex bears.
 func (t *rootedTree) freeName(name string) string {
 	if t.taken == nil {
 		t.taken = make(map[string]bool, len(t.net.Names))
@@ -173,8 +173,9 @@ func yamlName(name string) string {
 	return "'" + name + "'"
 }
 
-// writeConf writes the tree as Slurm's topology.conf, a line for each switch. A switch of Slurm's has nodes or switches
-// below it, so where a switch has both, its nodes are at a switch of their own. Latencies of links are no part of it.
+// writeConf writes the tree as Slurm's topology.conf, a line for each switch. Slurm allows nodes or switches below a
+// switch, not both, so the nodes of a switch with both go to a switch of their own. The form cannot express latencies
+// of links.
 func (n *Network) writeConf(w io.Writer) error {
 	t, err := n.files()
 	if err != nil {

@@ -25,10 +25,10 @@ func Ring(nodes int) *network.Network { return grid([]int{nodes}, true) }
 // Line returns nodes in a line.
 func Line(nodes int) *network.Network { return grid([]int{nodes}, false) }
 
-// Mesh returns nodes in a grid whose ends are not joined.
+// Mesh returns nodes in a grid without links between its opposite ends.
 func Mesh(sides ...int) *network.Network { return grid(sides, false) }
 
-// Torus returns nodes in a grid whose ends are joined.
+// Torus returns nodes in a grid with links between its opposite ends.
 func Torus(sides ...int) *network.Network { return grid(sides, true) }
 
 // Hypercube returns 2 to the power of dimensions nodes.
@@ -59,7 +59,7 @@ func grid(sides []int, closed bool) *network.Network {
 	return n
 }
 
-// Complete returns nodes of which each has a link to each other.
+// Complete returns nodes with a link between every two.
 func Complete(nodes int) *network.Network {
 	n := network.New(network.Numbered(nodes))
 	for a := range nodes {
@@ -101,7 +101,7 @@ func Dragonfly(groups, routers, nodes int) *network.Network {
 	return n
 }
 
-// SwitchRing returns switches in a ring with nodes on each: figure 2.13 of the thesis has four.
+// SwitchRing returns switches in a ring with nodes on each. Figure 2.13 of the thesis shows four switches.
 func SwitchRing(switches, nodes int) *network.Network {
 	n := network.New(network.Numbered(switches * nodes))
 	for s := range switches {
@@ -128,7 +128,7 @@ func TwoWays(nodes int) *network.Network {
 
 // Blizzard returns a node of the supercomputer Blizzard as figure 3.2 of the thesis describes it: 16 processors of two
 // cores in four blocks. The processors of a block are joined with each other, which makes 24 links. Each has two links
-// to other blocks, which makes 16. The figure's choice of these 16 is not in the text, so it is made up: each two
+// to other blocks, which makes 16. The text does not give the figure's choice of these 16, so it is made up: each two
 // blocks are joined by two or three.
 func Blizzard() *network.Network {
 	const processors, cores, block = 16, 2, 4

@@ -11,7 +11,7 @@ type lengths interface {
 	between(a, b int) float64
 }
 
-// lengthsOf keeps what is needed for quick answers: parents for a tree, and all distances for any other network.
+// lengthsOf prepares quick answers: it keeps parents for a tree, and all distances for any other network.
 func lengthsOf(n *network.Network) lengths {
 	if n.IsTree() && n.Nodes < len(n.Names) {
 		return climbed(n)
@@ -23,7 +23,7 @@ func lengthsOf(n *network.Network) lengths {
 	return t
 }
 
-// table has all distances.
+// table holds all distances.
 type table struct{ us [][]float64 }
 
 func (t *table) between(a, b int) float64 { return t.us[a][b] }

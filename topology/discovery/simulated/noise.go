@@ -29,7 +29,7 @@ type Episode struct {
 	Factor         float64 // its latencies are multiplied by this
 }
 
-// Cluster is a made-up network that can be measured. It counts what is measured. It is not for concurrent use.
+// Cluster is a made-up network that can be measured. It counts the measurements. It is not safe for concurrent use.
 type Cluster struct {
 	network  *network.Network
 	noise    Noise

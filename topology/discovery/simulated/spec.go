@@ -1,4 +1,4 @@
-// Package simulated makes up networks and measures them with noise, so that discovery can be tried where no cluster is.
+// Package simulated makes up networks and measures them with noise, to try discovery without a cluster.
 package simulated
 
 import (
@@ -14,7 +14,7 @@ import (
 // Bounds of a network that is described.
 const (
 	maxNodes   = 100_000 // of a tree
-	maxDirect  = 2_048   // of any other network, whose distances are all kept
+	maxDirect  = 2_048   // of any other network, since all its distances are kept
 	maxMeshed  = 256     // that all have links to each other
 	maxNumbers = 8
 )
@@ -51,7 +51,7 @@ func Examples() []string {
 }
 
 // Parse returns the network of a description, such as tree:4x8x8. Examples lists all kinds. The error names the
-// description and what is possible.
+// description and the possible ones.
 func Parse(spec string) (*network.Network, error) {
 	kind, numbers, _ := strings.Cut(spec, ":")
 	for _, s := range specs {
@@ -115,7 +115,7 @@ func bounded(kind string, sizes []int) error {
 	return nil
 }
 
-// noSizes reports whether a kind has no numbers.
+// noSizes reports whether a kind takes no numbers.
 func noSizes(kind string) bool {
 	return kind == "partition" || kind == "westmere" || kind == "blizzard"
 }
@@ -159,7 +159,7 @@ func dragonfly(s []int) (*network.Network, error) {
 }
 
 // Shuffled returns the network with its nodes in another order. The names stay in order, so that the number of a node
-// says nothing about its place.
+// reveals nothing about its place.
 func Shuffled(n *network.Network, seed uint64) *network.Network {
 	order := rand.New(rand.NewPCG(seed, 5)).Perm(n.Nodes)
 	place := func(v int) int {

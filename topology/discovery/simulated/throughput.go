@@ -10,18 +10,19 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
-// Traffic measures the throughput of a made-up network. Pairs that send at the same time share links fairly: none can
-// have more without taking it from one that has less (max-min fairness). Links carry both directions at full speed.
+// Traffic measures the throughput of a made-up network. Pairs that send at the same time share links fairly: no pair
+// can get more without taking it from a pair with less (max-min fairness). Links carry both directions at full speed.
 type Traffic struct {
 	network    *network.Network
 	ends       [][]hop
-	switchRate map[int]float64 // in MB/s: what a switch carries in all; none: without a limit
+	switchRate map[int]float64 // largest total rate of a switch, in MB/s; none: without a limit
 }
 
 // hop is a link and the vertex at its other end.
 type hop struct{ vertex, link int }
 
-// NewTraffic returns a measurer of a network whose links have a throughput. A path is the one of lowest latency.
+// NewTraffic returns a measurer of a network. Every link must have a throughput. A pair sends along the path of lowest
+// latency.
 func NewTraffic(n *network.Network) (*Traffic, error) {
 	t := &Traffic{network: n, ends: make([][]hop, len(n.Names)), switchRate: map[int]float64{}}
 	for i, l := range n.Links {
@@ -35,7 +36,7 @@ func NewTraffic(n *network.Network) (*Traffic, error) {
 	return t, nil
 }
 
-// LimitSwitch bounds what a switch carries in all, in MB/s.
+// LimitSwitch bounds the total rate through a switch, in MB/s.
 func (t *Traffic) LimitSwitch(s int, rate float64) { t.switchRate[s] = rate }
 
 // Names returns the names of the nodes.
@@ -72,7 +73,7 @@ type resource struct {
 	index int
 }
 
-// path returns what data uses on its way. It is nil if there is no way.
+// path returns the resources that data uses on its way. It is nil if there is no way.
 func (t *Traffic) path(from, to int) []resource {
 	lengths := t.network.Distances(to)
 	lengths[to] = t.network.BaseUs
@@ -139,7 +140,8 @@ func (t *Traffic) share(flows [][]resource) []float64 {
 	}
 }
 
-// tightest returns the resource that leaves its flows the least, and how much. It is infinite if none has a flow left.
+// tightest returns the resource that leaves its flows the least rate, and that rate. It is infinite if no resource has
+// flows left.
 func tightest(left map[resource]float64, users map[resource]int) (tight resource, least float64) {
 	least = math.Inf(1)
 	for r, n := range users {

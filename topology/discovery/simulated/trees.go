@@ -7,10 +7,10 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/network"
 )
 
-// levelsUs are the latencies of two nodes whose lowest common switch is on level 1, 2 and so on, in microseconds.
+// levelsUs are the latencies of two nodes with their lowest common switch on level 1, 2 and so on, in microseconds.
 var levelsUs = []float64{1, 1.4, 1.8, 2.2, 2.6, 3, 3.4, 3.8}
 
-// minEdgeUs is the latency of a link between levels whose latencies do not rise.
+// minEdgeUs is the latency of a link between levels if the latencies do not rise.
 const minEdgeUs = .01
 
 // Tree returns a tree with the same number of children on each level, from the top. So 4, 8, 8 are four pods of eight
@@ -20,8 +20,8 @@ func Tree(fanOuts []int, latenciesUs ...float64) *network.Network {
 	return grow(fanOuts, latenciesUs, func(fanOut int) int { return fanOut })
 }
 
-// UnevenTree returns a tree whose numbers of children lie between half and one and a half of those given, and at least
-// at two.
+// UnevenTree returns a tree with uneven numbers of children: between half and one and a half of the given ones, and at
+// least two.
 func UnevenTree(fanOuts []int, seed uint64, latenciesUs ...float64) *network.Network {
 	draw := rand.New(rand.NewPCG(seed, 3))
 	return grow(fanOuts, latenciesUs, func(fanOut int) int {
@@ -32,7 +32,7 @@ func UnevenTree(fanOuts []int, seed uint64, latenciesUs ...float64) *network.Net
 // Star returns nodes on one switch.
 func Star(nodes int) *network.Network { return Tree([]int{nodes}) }
 
-// grow builds a tree from the top. children says how many a switch gets.
+// grow builds a tree from the top. children returns the number of children of a switch.
 func grow(fanOuts []int, latenciesUs []float64, children func(fanOut int) int) *network.Network {
 	if len(latenciesUs) == 0 {
 		latenciesUs = levelsUs
@@ -106,7 +106,7 @@ func Partition() *network.Network {
 }
 
 // Westmere returns the cluster of figure 3.1 of the thesis: ten nodes on one switch, each with two sockets of six
-// cores. Its inter-node latencies are near those of table 3.5.
+// cores. Its inter-node latencies are near table 3.5.
 func Westmere() *network.Network {
 	const nodes, sockets, cores = 10, 2, 6
 	n := network.New(network.Numbered(nodes * sockets * cores))
