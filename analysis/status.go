@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 )
@@ -120,7 +121,7 @@ func ReadStatus(ctx context.Context, cfg config.Config) (*Status, error) {
 // patiently tries a step a few times: right after a broker has died, or a group is new, some answers are errors.
 func patiently(ctx context.Context, step func() error) error {
 	for tries := 1; ; tries++ {
-		if err := step(); err == nil || tries == 5 || !kafka.Pause(ctx, time.Second) {
+		if err := step(); err == nil || tries == 5 || !retry.Pause(ctx, time.Second) {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -60,7 +61,7 @@ func (b *balancer) active(ctx context.Context) error {
 		}
 		if now.Before(due) {
 			// The pause is short, since the clock may be set meanwhile.
-			if !kafka.Pause(ctx, min(due.Sub(now), time.Second)) {
+			if !retry.Pause(ctx, min(due.Sub(now), time.Second)) {
 				return nil
 			}
 			continue

@@ -14,7 +14,7 @@ import (
 
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -125,7 +125,7 @@ const progressBack = 20
 // follow reads the topic of progress from shortly before its end until ctx ends. While that fails, loads stay as they
 // are, and follow logs it once.
 func (b *balancer) follow(ctx context.Context, opts []kgo.Opt) {
-	var trouble, rubbish, others kafka.Trouble
+	var trouble, rubbish, others retry.Trouble
 	say := func(err error) {
 		if ctx.Err() == nil && trouble.Worth(err, time.Now()) {
 			b.log.Warn("loads of jobs cannot be read and stay as they are, trying again", "err", err)
@@ -154,7 +154,7 @@ func (b *balancer) follow(ctx context.Context, opts []kgo.Opt) {
 			say(fmt.Errorf("reading %s-%d: %w", e.Topic, e.Partition, e.Err))
 		}
 		if fetches.Err() != nil {
-			kafka.Pause(ctx, kafka.Backoff(1, b.cfg.BackoffCap))
+			retry.Pause(ctx, retry.Backoff(1, b.cfg.BackoffCap))
 		}
 		for r := range fetches.RecordsAll() {
 			if value, err := schemas.Unmarshal(r.Value); err != nil {

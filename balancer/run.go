@@ -20,6 +20,7 @@ import (
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
@@ -136,7 +137,7 @@ func (b *balancer) serve(ctx context.Context) {
 	defer b.metrics.standsBy()
 	for ctx.Err() == nil {
 		if err := b.active(ctx); err != nil && ctx.Err() == nil {
-			kafka.Yield(ctx, kafka.Backoff(b.trouble.say(err), b.cfg.BackoffCap))
+			kafka.Yield(ctx, retry.Backoff(b.trouble.say(err), b.cfg.BackoffCap))
 		}
 	}
 }
@@ -199,7 +200,7 @@ type trouble struct {
 	what  string // the thing that is interrupted
 	mu    sync.Mutex
 	tries int // errors in a row
-	kafka.Trouble
+	retry.Trouble
 }
 
 // say notes an error and returns how many there were in a row.

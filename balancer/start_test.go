@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/balancer/scheduler"
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -120,7 +120,7 @@ func BenchmarkStart(b *testing.B) {
 				var sampling sync.WaitGroup
 				sampling.Go(func() {
 					var m runtime.MemStats
-					for kafka.Pause(ctx, 50*time.Millisecond) {
+					for retry.Pause(ctx, 50*time.Millisecond) {
 						runtime.ReadMemStats(&m)
 						peak.Store(max(peak.Load(), m.HeapAlloc))
 					}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -31,7 +31,7 @@ func (b *balancer) trigger(ctx context.Context, opts []kgo.Opt) {
 		boundary := nextBoundary(time.Now(), b.ms)
 		due := time.UnixMilli(boundary)
 		// The pause is short, since the clock may be set meanwhile.
-		if left := time.Until(due); !kafka.Pause(ctx, min(left, time.Second)) {
+		if left := time.Until(due); !retry.Pause(ctx, min(left, time.Second)) {
 			return
 		} else if left > time.Second {
 			continue

@@ -8,7 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -25,7 +25,7 @@ type slowness struct {
 func (s *system) watchMachine() *slowness {
 	w, limit := &slowness{}, s.cfg.Interval/20
 	w.part = s.start("the one who asks", func(ctx context.Context) error {
-		for asked := time.Now(); kafka.Pause(ctx, limit/2); asked = time.Now() {
+		for asked := time.Now(); retry.Pause(ctx, limit/2); asked = time.Now() {
 			_, err := kadm.NewClient(s.cl).ListEndOffsets(ctx, s.cfg.Prefix+schemas.TopicBalance)
 			if err != nil {
 				return err

@@ -25,6 +25,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -342,7 +343,7 @@ func (b *bench) feed(ctx context.Context) {
 			b.t.Errorf("feeding the sink: %v", err)
 			return
 		}
-		kafka.Pause(ctx, 200*time.Millisecond)
+		retry.Pause(ctx, 200*time.Millisecond)
 	}
 }
 

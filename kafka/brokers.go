@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/retry"
 )
 
 // Brokers is a hook of Kafka clients that logs once that a broker cannot be reached, and once that it can again. The
@@ -23,7 +25,7 @@ type Brokers struct {
 
 // absent is a broker that could not be reached.
 type absent struct {
-	Trouble
+	retry.Trouble
 	tried time.Time // last try that failed; zero where it was reached since
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -40,7 +41,7 @@ func ClientOpts(ctx context.Context, c config.Config) ([]kgo.Opt, error) {
 		kgo.WithContext(ctx),
 		kgo.SeedBrokers(c.Kafka.Brokers...),
 		kgo.ClientID(cmp.Or(c.Kafka.ClientID, "weir")),
-		kgo.RetryBackoffFn(func(tries int) time.Duration { return Backoff(tries, limit) }),
+		kgo.RetryBackoffFn(func(tries int) time.Duration { return retry.Backoff(tries, limit) }),
 		// Idle connections close after 20 s by default: with an interval longer than that, each send would dial.
 		kgo.ConnIdleTimeout(max(30*time.Second, 3*c.Interval)),
 		// An error shows a partition's new leader sooner.

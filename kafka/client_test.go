@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/retry"
 )
 
 func write(t *testing.T, text string) string {
@@ -23,7 +24,7 @@ func write(t *testing.T, text string) string {
 
 func TestBackoffIsBounded(t *testing.T) {
 	for tries := range 100 {
-		if d := Backoff(tries, 5*time.Second); d < 125*time.Millisecond || d > 5*time.Second {
+		if d := retry.Backoff(tries, 5*time.Second); d < 125*time.Millisecond || d > 5*time.Second {
 			t.Fatalf("try %d waits %v", tries, d)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/retry"
 )
 
 const (
@@ -126,7 +127,7 @@ func (m *Member) watch(ctx context.Context, group *kgo.Client) error {
 				return fmt.Errorf("instance %s of group %s: %w", m.Instance, m.Group, e.Err)
 			default:
 				m.Waiting(e.Err)
-				Pause(ctx, time.Second)
+				retry.Pause(ctx, time.Second)
 			}
 		}
 	}
@@ -153,7 +154,7 @@ func (m *Member) leave(ctx context.Context, group *kgo.Client) {
 
 // Yield waits for d, and for at least two heartbeats. In these the group tells whether the partition is still ours. So
 // a member that its rightful successor fenced does not fence it back.
-func Yield(ctx context.Context, d time.Duration) { Pause(ctx, max(2*heartbeat, d)) }
+func Yield(ctx context.Context, d time.Duration) { retry.Pause(ctx, max(2*heartbeat, d)) }
 
 // works is what a member does for the partitions that it owns.
 type works struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/retry"
 )
 
 // ErrNoPartition is returned when a topic or its partition does not exist.
@@ -95,7 +96,7 @@ func SettledBounds(ctx context.Context, adm *kadm.Client, topic string, wait tim
 		if time.Now().After(deadline) {
 			return nil, held
 		}
-		if !Pause(ctx, 20*time.Millisecond) {
+		if !retry.Pause(ctx, 20*time.Millisecond) {
 			return nil, context.Cause(ctx)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/weirhpc/weir/retry"
 )
 
 // StartSessions lets an embedded broker give up every dead member of a group, until stop is called. Its client needs
@@ -30,7 +32,7 @@ func StartSessions(cluster *kfake.Cluster, opts ...kgo.Opt) (stop func(), err er
 		defer close(done)
 		defer cl.Close()
 		started := map[string]int32{} // by group: the last generation whose members have sessions
-		for Pause(ctx, time.Second) {
+		for retry.Pause(ctx, time.Second) {
 			groups, err := kadm.NewClient(cl).ListGroups(ctx)
 			if err != nil {
 				continue // the next second tries again

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -103,7 +104,7 @@ func publishSchemas(ctx context.Context, cl *kgo.Client, topics []schemas.Topic,
 		if !errors.Is(err, kerr.UnknownTopicOrPartition) || ctx.Err() != nil {
 			break
 		}
-		Pause(ctx, time.Second)
+		retry.Pause(ctx, time.Second)
 		err = write()
 	}
 	if err != nil {

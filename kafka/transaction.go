@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/retry"
 )
 
 // Producer writes transactions under one transactional id, which stands for something that has one owner at a time.
@@ -145,7 +146,7 @@ func (p *Producer) awaitPartitions(ctx context.Context, records []*kgo.Record) e
 			if leader, _, _ := p.cl.PartitionLeader(r.Topic, r.Partition); leader >= 0 {
 				break
 			}
-			if !Pause(ctx, time.Millisecond) {
+			if !retry.Pause(ctx, time.Millisecond) {
 				return fmt.Errorf("waiting for the partitions of %s: %w", r.Topic, ctx.Err())
 			}
 		}
@@ -171,4 +172,16 @@ func (f *firstError) err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.first
+}
+
+// outlive returns a context that ends after limit, or two seconds after ctx. Within that time a transaction in hand can
+// be finished: an open one would block every reader. The process still ends soon where finishing it fails.
+func outlive(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	stop := context.AfterFunc(ctx, func() {
+		if retry.Pause(longer, 2*time.Second) {
+			cancel()
+		}
+	})
+	return longer, func() { stop(); cancel() }
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
+	"github.com/weirhpc/weir/retry"
 )
 
 // installed returns the configuration for a broker with a topic t of two partitions.
@@ -168,7 +169,7 @@ func TestRefusedTopicIsNotOneThatTheClientHas(t *testing.T) {
 	sent := make(chan error, 1)
 	p.cl.Produce(ctx, record, func(_ *kgo.Record, err error) { sent <- err })
 	for refusal := error(nil); refusal == nil; _, _, refusal = p.cl.PartitionLeader("late", 0) {
-		if !Pause(ctx, time.Millisecond) {
+		if !retry.Pause(ctx, time.Millisecond) {
 			t.Fatal("the client was not refused")
 		}
 	}

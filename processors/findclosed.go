@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -22,7 +23,7 @@ type closings struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	trouble kafka.Trouble
+	trouble retry.Trouble
 	asked   time.Time
 	through int64
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -70,7 +71,7 @@ func (k *knownJobs) begin() {
 // follow reads the topic until ctx ends, from its beginning at every start.
 func (k *knownJobs) follow(ctx context.Context, cfg config.Config, log *slog.Logger, brokers *kafka.Brokers) {
 	topic := cfg.Prefix + schemas.TopicJobs
-	var trouble, rubbish kafka.Trouble
+	var trouble, rubbish retry.Trouble
 	for tries := 1; ctx.Err() == nil; tries++ {
 		began := time.Now()
 		err := k.read(ctx, cfg, topic, brokers, func(r *kgo.Record) {
@@ -86,7 +87,7 @@ func (k *knownJobs) follow(ctx context.Context, cfg config.Config, log *slog.Log
 		if ctx.Err() == nil && !brokers.Away() && trouble.Worth(err, time.Now()) {
 			log.Warn("cannot read the jobs, trying again", "topic", topic, "err", err)
 		}
-		kafka.Pause(ctx, max(time.Second, kafka.Backoff(tries, cfg.BackoffCap)))
+		retry.Pause(ctx, max(time.Second, retry.Backoff(tries, cfg.BackoffCap)))
 	}
 }
 
@@ -173,7 +174,7 @@ func (k *knownJobs) wait(ctx context.Context, adm *kadm.Client, topic string) er
 		return err
 	}
 	for !k.reaches(end) {
-		if !kafka.Pause(ctx, 20*time.Millisecond) {
+		if !retry.Pause(ctx, 20*time.Millisecond) {
 			return ctx.Err()
 		}
 	}

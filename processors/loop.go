@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -61,8 +62,8 @@ type loop struct {
 	patience    time.Duration     // with a commit
 	last        *schemas.Progress // committed, as this run knows it
 	halted      halted
-	rubbish     kafka.Trouble // unreadable records in the topics of positions and states
-	refused     kafka.Trouble // rejects that are logged
+	rubbish     retry.Trouble // unreadable records in the topics of positions and states
+	refused     retry.Trouble // rejects that are logged
 }
 
 // run owns the partition until ctx ends (nil) or anything goes wrong. After an error only Progress tells whether the
@@ -151,7 +152,7 @@ func (l *loop) consume(ctx context.Context, a *account, consumer *kgo.Client, pr
 		}
 		if !l.due(a, news) && !quiet {
 			if news.IsZero() && fetches.NumRecords() > 0 {
-				kafka.Pause(ctx, l.stage.pause)
+				retry.Pause(ctx, l.stage.pause)
 			}
 			continue
 		}
@@ -194,7 +195,7 @@ func (l *loop) foldAll(ctx context.Context, a *account, fetches kgo.Fetches, pro
 
 // reading remembers since when a partition cannot be read.
 type reading struct {
-	kafka.Trouble
+	retry.Trouble
 	since time.Time // zero: it can be
 }
 
@@ -227,7 +228,7 @@ func (l *loop) checkFetches(ctx context.Context, fetches kgo.Fetches, trouble *r
 		l.log.Warn("partition cannot be read, trying again",
 			"topic", l.stage.input, "partition", l.partition, "err", passing)
 	}
-	kafka.Pause(ctx, 250*time.Millisecond)
+	retry.Pause(ctx, 250*time.Millisecond)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -123,7 +124,7 @@ func own(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metr
 		wrongClocks: &wrongClocks{told: map[string]time.Time{}, seen: map[int32]seenClocks{}},
 	}
 	group := cfg.Prefix + s.name
-	var trouble kafka.Trouble
+	var trouble retry.Trouble
 	m := kafka.Member{
 		Config: cfg, Group: group, Topic: s.progress, Brokers: o.brokers, Own: o.fold, Beside: o.watchSizes,
 		Waiting: func(err error) {
@@ -147,7 +148,7 @@ func (o *owners) fold(ctx context.Context, partition int32) error {
 		cfg: o.cfg, stage: o.stage, partition: partition, log: o.log,
 		brokers: o.brokers, meter: m, others: o.others, wrongClocks: o.wrongClocks, patience: commitTimeout,
 	}
-	var trouble kafka.Trouble
+	var trouble retry.Trouble
 	for tries := 1; ctx.Err() == nil; tries++ {
 		before := l.commits
 		err := l.run(ctx)
@@ -169,7 +170,7 @@ func (o *owners) fold(ctx context.Context, partition int32) error {
 			o.log.Warn("starting again from what is committed",
 				"stage", o.stage.name, "partition", partition, "tries", tries, "err", err)
 		}
-		kafka.Yield(ctx, kafka.Backoff(tries, o.cfg.BackoffCap))
+		kafka.Yield(ctx, retry.Backoff(tries, o.cfg.BackoffCap))
 	}
 	return nil
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
 // halted remembers why a partition stands still.
 type halted struct {
 	kind    error // errTooManyRejects or errTopicReplaced; nil: it does not
-	trouble kafka.Trouble
+	trouble retry.Trouble
 }
 
 // isStop reports whether an error makes a partition stand still until an administrator looks at it.
@@ -74,7 +75,7 @@ func (o *owners) watchSizes(ctx context.Context, adm *kadm.Client) error {
 				return err
 			}
 		}
-		kafka.Pause(ctx, sizesEvery)
+		retry.Pause(ctx, sizesEvery)
 	}
 	return nil
 }
@@ -82,7 +83,7 @@ func (o *owners) watchSizes(ctx context.Context, adm *kadm.Client) error {
 // others logs, once for all partitions, which entries name another interval_ms than ours.
 type others struct {
 	mu           sync.Mutex
-	ticks, nodes kafka.Trouble
+	ticks, nodes retry.Trouble
 }
 
 var errOtherInterval = errors.New("interval differs: " +

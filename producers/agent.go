@@ -29,10 +29,10 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
-	"github.com/weirhpc/weir/producers/source"
-	"github.com/weirhpc/weir/schemas"
-
 	"github.com/weirhpc/weir/naming"
+	"github.com/weirhpc/weir/producers/source"
+	"github.com/weirhpc/weir/retry"
+	"github.com/weirhpc/weir/schemas"
 )
 
 // errNodes is returned when there is no node to run, a node is named twice, or a name is not valid.
@@ -122,8 +122,8 @@ type fleet struct {
 
 	// Only the loop that samples uses these.
 	formed   int64 // interval_start of the newest interval formed; a clock set back resets it
-	future   kafka.Trouble
-	uncalled kafka.Trouble // of triggers that do not come
+	future   retry.Trouble
+	uncalled retry.Trouble // of triggers that do not come
 
 	mu sync.Mutex // guards the nodes' routes and rings, which three loops and kgo's promises use
 
@@ -137,7 +137,7 @@ func (f *fleet) now() time.Time { return f.clock.read() }
 // waiting records.
 func newFleet(cfg config.Config, members []member, log *slog.Logger) (*fleet, error) {
 	f := &fleet{
-		cfg: cfg, log: log, byName: map[string]*node{}, pause: kafka.Pause,
+		cfg: cfg, log: log, byName: map[string]*node{}, pause: retry.Pause,
 	}
 	f.setClock(time.Now)
 	if cfg.Triggered() {

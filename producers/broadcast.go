@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 )
 
 // hear passes the records of a topic's only partition on as they come, until ctx ends. It passes records that arrive
@@ -47,7 +48,7 @@ func (f *fleet) hear(
 			break
 		}
 		l.lost(err)
-		kafka.Pause(ctx, f.cfg.BackoffCap)
+		retry.Pause(ctx, f.cfg.BackoffCap)
 	}
 	for {
 		fetches := client.PollFetches(ctx)
@@ -63,7 +64,7 @@ func (f *fleet) hear(
 			take(calls, arrived)
 		}
 		if len(fetches.Errors()) > 0 {
-			kafka.Pause(ctx, f.cfg.BackoffCap/4) // kgo itself asks again, and need not hurry
+			retry.Pause(ctx, f.cfg.BackoffCap/4) // kgo itself asks again, and need not hurry
 		}
 	}
 }

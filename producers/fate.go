@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 )
 
 // maxTries is how often a record may fail for an unknown reason before it is given up.
@@ -91,7 +91,7 @@ func (p *publisher) settle(c parcel, err error) {
 	switch what {
 	case kept, again:
 		p.failures++
-		p.resume = p.now().Add(kafka.Backoff(p.failures, p.cfg.BackoffCap))
+		p.resume = p.now().Add(retry.Backoff(p.failures, p.cfg.BackoffCap))
 		if what == kept && !errors.Is(err, kgo.ErrClientClosed) && !errors.Is(err, context.Canceled) {
 			p.link.lost(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -31,8 +32,8 @@ type follower struct {
 	caughtUp   chan struct{}     // closed when the reader reaches the end for the first time
 	behind     bool              // caughtUp is not closed yet
 	gathered   map[*node]*routes // the routes read on the way to the end; nil after it
-	skipped    kafka.Trouble     // of values that are no routes
-	unsaved    kafka.Trouble
+	skipped    retry.Trouble     // of values that are no routes
+	unsaved    retry.Trouble
 }
 
 // newFollower reads only the partitions of its own nodes, from their beginning: the topic is compacted, and the last
@@ -80,8 +81,8 @@ func (r *follower) run(ctx context.Context) {
 		if served {
 			tries = 1
 		}
-		pause := kafka.Backoff(tries, r.cfg.BackoffCap)
-		if !kafka.Pause(ctx, pause) {
+		pause := retry.Backoff(tries, r.cfg.BackoffCap)
+		if !retry.Pause(ctx, pause) {
 			return
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 )
 
 // link remembers whether the brokers serve a topic. It logs an outage once for each reason, and its end once, over any
@@ -20,7 +20,7 @@ type link struct {
 	topic string
 
 	mu      sync.Mutex
-	trouble kafka.Trouble
+	trouble retry.Trouble
 	dial    error // of the last connection that was tried; nil when it succeeded
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/kafka/kafkatest"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -214,7 +215,7 @@ func TestBrokerWhoseClockWasSetBack(t *testing.T) {
 		n := member{"sim0001", &simulated{node: "sim0001", tellsClock: true}}
 		f := l.newFleet(t, []member{n}, slog.New(slog.DiscardHandler))
 		stop := start(t, &kafkatest.Log{}, f.serve)
-		kafka.Pause(t.Context(), 3*time.Second)
+		retry.Pause(t.Context(), 3*time.Second)
 		stop()
 		if f.clock.asked.IsZero() || len(f.clock.known) > 0 {
 			t.Errorf("asked at %v, and learnt %v", f.clock.asked, f.clock.known)

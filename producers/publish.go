@@ -11,7 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -58,7 +58,7 @@ type publisher struct {
 	progress  time.Time          // when a broker last answered, or the first record in flight left
 	failures  int                // in a row
 	resume    time.Time          // nothing is handed over before this time
-	refusals  kafka.Trouble
+	refusals  retry.Trouble
 	madeAgain bool // the topic's id differs from the client's, which never adopts a new one
 }
 

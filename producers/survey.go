@@ -16,9 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
-
 	"github.com/weirhpc/weir/topology/discovery/measure"
 )
 
@@ -45,7 +44,7 @@ type surveyor struct {
 	cfg     config.Config
 	log     *slog.Logger
 	program []string // the measuring program; its standard input is the measure.Member
-	trouble kafka.Trouble
+	trouble retry.Trouble
 	began   time.Time
 	end     context.CancelFunc // of the last order; nil: there was none
 	running sync.WaitGroup     // of one order at most
@@ -114,7 +113,7 @@ func (s *surveyor) obey(ctx context.Context, o *schemas.TopologyOrder) {
 	if n := len(o.Nodes); n > 0 {
 		spread = min(spread, time.Duration(n)*arrivalSpacing)
 	}
-	if !kafka.Pause(ctx, rand.N(spread)) {
+	if !retry.Pause(ctx, rand.N(spread)) {
 		return
 	}
 	s.log.Info("this node takes part in a measurement of latencies", "coordinator", o.Coordinator)

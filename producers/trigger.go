@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -33,7 +33,7 @@ type trigger struct {
 // for nothing. Of several that come together, the last counts.
 func listen(ctx context.Context, f *fleet) {
 	topic := f.cfg.Prefix + schemas.TopicTriggers
-	var trouble kafka.Trouble
+	var trouble retry.Trouble
 	wait := min(max(2*f.cfg.Interval, time.Second), time.Minute)
 	f.hear(ctx, topic, kgo.NewOffset().AtEnd(), wait, func(calls []*kgo.Record, arrived time.Time) {
 		newest := trigger{}

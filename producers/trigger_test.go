@@ -14,6 +14,7 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/kafka/kafkatest"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -59,7 +60,7 @@ func TestTriggers(t *testing.T) {
 		f := l.newFleet(t, []member{n}, logged.Logger())
 		f.setClock(func() time.Time { return time.Now().Add(9 * time.Second) })
 		stop := start(t, &logged, f.serve)
-		kafka.Pause(t.Context(), time.Second) // it listens
+		retry.Pause(t.Context(), time.Second) // it listens
 
 		const calls, lost = 20, 8
 		interval := l.Interval.Milliseconds()
@@ -81,14 +82,14 @@ func TestTriggers(t *testing.T) {
 		}
 		for i := range int64(calls) {
 			boundary := first + i*interval
-			kafka.Pause(t.Context(), time.Until(time.UnixMilli(boundary)))
+			retry.Pause(t.Context(), time.Until(time.UnixMilli(boundary)))
 			if i == lost {
 				call(boundary, "another")
 				continue
 			}
 			call(boundary, l.Cluster)
 			if i%5 == 0 {
-				kafka.Pause(t.Context(), l.Interval/3)
+				retry.Pause(t.Context(), l.Interval/3)
 				call(boundary, l.Cluster) // another balancer's
 			}
 		}
@@ -164,7 +165,7 @@ func TestNoTriggers(t *testing.T) {
 		l.Agent.Sampling = "triggered"
 		l.startBroker(t, t.TempDir())
 		_, logged, stop := l.simulate(t, 1)
-		kafka.Pause(t.Context(), 5*time.Second)
+		retry.Pause(t.Context(), 5*time.Second)
 		stop()
 		if n := logged.Count("nobody calls for samples"); n != 1 {
 			t.Errorf("it was logged %d times:\n%s", n, logged)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -54,7 +54,7 @@ func (e *expiry) run(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			e.log.Warn("cannot delete old samples, trying again in an hour", "err", err)
 		}
-		if !kafka.Pause(ctx, expireEvery) {
+		if !retry.Pause(ctx, expireEvery) {
 			return
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -70,7 +71,7 @@ type Follower[K comparable, R any] struct {
 	// left lists the dates with an unusable file. Their rows are not kept in memory: the topic has them.
 	left map[string]leftOut
 
-	reading, writing kafka.Trouble
+	reading, writing retry.Trouble
 	told             map[string]bool // faults of files that the log has
 }
 
@@ -120,7 +121,7 @@ func (f *Follower[K, R]) Run(ctx context.Context) {
 			f.Log.Warn("cannot read a topic of the archive, trying again", "err", kafka.Explain(f.Config.Kafka, err))
 		}
 		f.flush(ctx, time.Now()) // the brokers may stay away, and the topic may be gone
-		kafka.Pause(ctx, max(minPause, kafka.Backoff(tries, f.Config.BackoffCap)))
+		retry.Pause(ctx, max(minPause, retry.Backoff(tries, f.Config.BackoffCap)))
 	}
 	f.finish(context.WithoutCancel(ctx))
 }
@@ -188,7 +189,7 @@ func changed(file fs.FileInfo) time.Time {
 func (f *Follower[K, R]) step(ctx context.Context, cl *kgo.Client) error {
 	wait := time.Second
 	if f.stuck && len(f.pending) >= mostPending {
-		kafka.Pause(ctx, wait)
+		retry.Pause(ctx, wait)
 		return nil
 	}
 	if !f.due.IsZero() {

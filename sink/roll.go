@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 )
 
 // roll writes the draft of a partition. It tries at least once, until the file is there or ctx ends. If another sink
@@ -25,7 +25,7 @@ func (s *sink[R]) roll(ctx context.Context, p *draft[R]) error {
 		if ctx.Err() == nil && s.unwritten.Worth(err, time.Now()) {
 			s.log.Warn("cannot write to the archive, keeping the rows and trying again", "partition", p.id, "err", err)
 		}
-		if !kafka.Pause(ctx, kafka.Backoff(tries, s.cfg.BackoffCap)) {
+		if !retry.Pause(ctx, retry.Backoff(tries, s.cfg.BackoffCap)) {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 )
 
 const (
@@ -44,7 +45,7 @@ type sink[R any] struct {
 	ends       map[int32]int64 // of the partitions, from the last fetch
 	brokers    *kafka.Brokers
 	patience   time.Duration // with the topic, at the end
-	unwritten  kafka.Trouble
+	unwritten  retry.Trouble
 	reported   map[string]bool // damaged files that the log has, by path
 }
 
@@ -66,7 +67,7 @@ func (s *sink[R]) run(ctx context.Context) error {
 		return err
 	}
 	standsBy := false
-	var trouble kafka.Trouble
+	var trouble retry.Trouble
 	for tries := 1; ctx.Err() == nil; {
 		began := time.Now()
 		err := s.follow(ctx)
@@ -89,7 +90,7 @@ func (s *sink[R]) run(ctx context.Context) error {
 			if !s.brokers.Away() && trouble.Worth(err, time.Now()) { // absent brokers are in the log already
 				s.log.Warn("cannot read the topic, trying again", "err", err)
 			}
-			kafka.Pause(ctx, max(minPause, kafka.Backoff(tries, s.cfg.BackoffCap)))
+			retry.Pause(ctx, max(minPause, retry.Backoff(tries, s.cfg.BackoffCap)))
 			tries++
 		}
 	}
@@ -98,7 +99,7 @@ func (s *sink[R]) run(ctx context.Context) error {
 
 // open opens the archive and finds where its chains end. A full disk is waited for.
 func (s *sink[R]) open(ctx context.Context) error {
-	var trouble kafka.Trouble
+	var trouble retry.Trouble
 	for tries := 1; ; tries++ {
 		err := s.archive.open()
 		if err == nil && s.stream.optional {
@@ -116,7 +117,7 @@ func (s *sink[R]) open(ctx context.Context) error {
 		if trouble.Worth(err, time.Now()) {
 			s.log.Warn("cannot write to the archive, trying again", "err", err)
 		}
-		if !kafka.Pause(ctx, kafka.Backoff(tries, s.cfg.BackoffCap)) {
+		if !retry.Pause(ctx, retry.Backoff(tries, s.cfg.BackoffCap)) {
 			return err
 		}
 	}

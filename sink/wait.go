@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -21,7 +22,7 @@ type wait struct {
 	reason    error
 	since     time.Time
 	checked   time.Time
-	trouble   kafka.Trouble
+	trouble   retry.Trouble
 }
 
 // attend looks after changes that no record shows: a topic that was replaced, and partitions that wait.

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 )
@@ -170,7 +170,7 @@ func (a *auditor) listArchive(ctx context.Context) (map[int32][]File, error) {
 		for _, of := range files {
 			r.Contiguous(slices.Clone(of), oldestDate(files))
 		}
-		if r.Found == 0 || !kafka.Pause(ctx, time.Second) {
+		if r.Found == 0 || !retry.Pause(ctx, time.Second) {
 			return files, nil
 		}
 	}

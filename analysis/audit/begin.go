@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -75,7 +76,7 @@ func (a *auditor) readSpans(ctx context.Context, input, positions string, bounds
 ) (spans map[int32]Span, last map[int32]*schemas.Progress, err error) {
 	for tries := 1; ; tries++ {
 		spans, last, err = a.trySpans(ctx, input, positions, bounds)
-		if !errors.Is(err, kerr.OffsetOutOfRange) || tries == 5 || !kafka.Pause(ctx, time.Second) {
+		if !errors.Is(err, kerr.OffsetOutOfRange) || tries == 5 || !retry.Pause(ctx, time.Second) {
 			return spans, last, err
 		}
 	}

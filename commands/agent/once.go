@@ -16,12 +16,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/kafka"
-	"github.com/weirhpc/weir/producers/source"
-	"github.com/weirhpc/weir/schemas"
-
 	"github.com/weirhpc/weir/commands/cli"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/producers/source"
+	"github.com/weirhpc/weir/retry"
+	"github.com/weirhpc/weir/schemas"
 )
 
 // IntervalRow is a metric of one interval of this host.
@@ -228,7 +227,7 @@ func ReadTwice(ctx context.Context, h *source.Host, apart time.Duration) (
 		return now
 	}
 	begin := read()
-	if !kafka.Pause(ctx, apart) {
+	if !retry.Pause(ctx, apart) {
 		return nil, nil, nil, ctx.Err()
 	}
 	elapsed := read().Sub(begin)

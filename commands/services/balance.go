@@ -11,12 +11,11 @@ import (
 
 	"github.com/weirhpc/weir/balancer"
 	"github.com/weirhpc/weir/balancer/scheduler"
-	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/kafka"
-	"github.com/weirhpc/weir/schemas"
-
 	"github.com/weirhpc/weir/commands/cli"
 	"github.com/weirhpc/weir/commands/reading"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/retry"
+	"github.com/weirhpc/weir/schemas"
 )
 
 func NewBalance() *cobra.Command {
@@ -118,7 +117,7 @@ func balance(
 
 // machine waits until Slurm reports the machine's nodes. It returns nil if ctx ends before.
 func machine(ctx context.Context, cfg config.Config, slurm *scheduler.SlurmSource, log *slog.Logger) []string {
-	var trouble kafka.Trouble
+	var trouble retry.Trouble
 	for {
 		if nodes := slurm.Nodes(); len(nodes) > 0 {
 			return nodes
@@ -132,7 +131,7 @@ func machine(ctx context.Context, cfg config.Config, slurm *scheduler.SlurmSourc
 				"since balance.tree_file and balance.nodes are empty",
 				"reason", reason)
 		}
-		if !kafka.Pause(ctx, cfg.Balance.Slurm.Poll) {
+		if !retry.Pause(ctx, cfg.Balance.Slurm.Poll) {
 			return nil
 		}
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
+	"github.com/weirhpc/weir/commands/cli"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
-
-	"github.com/weirhpc/weir/commands/cli"
+	"github.com/weirhpc/weir/retry"
 )
 
 // metered is the function that runs a part and adds its metrics to the registry.
@@ -71,7 +71,7 @@ func checkedWith(
 			return err
 		}
 		defer stop()
-		var trouble kafka.Trouble
+		var trouble retry.Trouble
 		for tries := 1; ; tries++ {
 			full := cfg
 			err := checkTopics(ctx, cfg, log, topics)
@@ -89,7 +89,7 @@ func checkedWith(
 			case trouble.Worth(err, time.Now()):
 				log.Warn("brokers are away or refuse us, trying again", "err", err)
 			}
-			if !kafka.Pause(ctx, kafka.Backoff(tries, cfg.BackoffCap)) {
+			if !retry.Pause(ctx, retry.Backoff(tries, cfg.BackoffCap)) {
 				return nil
 			}
 		}

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 )
 
 // startTime is an upper bound for the start of a process, after which the pages that only the start needed can go.
@@ -21,7 +21,7 @@ const startTime = 10 * time.Second
 // the free part of the heap. The binary contains every part of weir, and the start touches most of it: 10 MB of the 26
 // MB that an agent used were such pages.
 func DropStartPages(ctx context.Context, log *slog.Logger) {
-	if !kafka.Pause(ctx, startTime) {
+	if !retry.Pause(ctx, startTime) {
 		return
 	}
 	debug.FreeOSMemory()

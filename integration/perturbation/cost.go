@@ -18,6 +18,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -91,7 +92,7 @@ func cost(ctx context.Context, l *lab, o options) (*costs, error) {
 			scrapers.Go(func() { s.Lines = scrape(scraping, s.url) })
 		}
 	}
-	if !kafka.Pause(ctx, o.settle) {
+	if !retry.Pause(ctx, o.settle) {
 		return nil, ctx.Err()
 	}
 	from := time.Now()
@@ -101,7 +102,7 @@ func cost(ctx context.Context, l *lab, o options) (*costs, error) {
 			return nil, err
 		}
 	}
-	if !kafka.Pause(ctx, time.Duration(o.cycles)*time.Second) {
+	if !retry.Pause(ctx, time.Duration(o.cycles)*time.Second) {
 		return nil, ctx.Err()
 	}
 	for i, s := range f.Subjects {
@@ -297,11 +298,11 @@ func (r *report) predict(ctx context.Context, l *lab, o options) error {
 	if running, err = whole(running, sender, err); err != nil {
 		return err
 	}
-	if !kafka.Pause(ctx, 2*time.Second) {
+	if !retry.Pause(ctx, 2*time.Second) {
 		return ctx.Err()
 	}
 	from := []time.Duration{cpuOf(running[1:2]), cpuOf(running[2:])}
-	if !kafka.Pause(ctx, predictRuns) {
+	if !retry.Pause(ctx, predictRuns) {
 		return ctx.Err()
 	}
 	cycles := predictRuns / rates.Every

@@ -15,7 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 )
 
 // cgroups is where the controller cpu of cgroup v1 is mounted, and where unified has v2's.
@@ -124,7 +124,7 @@ func (r *limited) run(ctx context.Context, l *lab, a *application) error {
 	if group != "" {
 		defer os.Remove(group) // once the process has ended
 	}
-	if err == nil && !kafka.Pause(ctx, 2*r.burst.every) {
+	if err == nil && !retry.Pause(ctx, 2*r.burst.every) {
 		err = ctx.Err()
 	}
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -191,7 +192,7 @@ func (l *lab) startBroker(ctx context.Context) (*child, string, error) {
 func (l *lab) topics(ctx context.Context, ready string) (string, error) {
 	address := ""
 	for tries := 0; !strings.HasSuffix(address, "\n"); tries++ {
-		if tries > 1000 || !kafka.Pause(ctx, 10*time.Millisecond) {
+		if tries > 1000 || !retry.Pause(ctx, 10*time.Millisecond) {
 			return "", errors.New("the broker did not start within ten seconds")
 		}
 		text, _ := os.ReadFile(ready) // which is not there at first
@@ -311,7 +312,7 @@ const scrapePhase = 300 * time.Millisecond
 // answer.
 func scrape(ctx context.Context, url string) (lines int) {
 	s := sampling{Every: time.Second, Offset: scrapePhase}
-	for kafka.Pause(ctx, time.Until(s.instantAfter(time.Now()))) {
+	for retry.Pause(ctx, time.Until(s.instantAfter(time.Now()))) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return lines

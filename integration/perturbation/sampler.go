@@ -13,6 +13,7 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/producers/source"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -60,7 +61,7 @@ func serveSampler(ctx context.Context, s sampling, out io.Writer) error {
 	last := time.Now()
 	for {
 		due := s.instantAfter(time.Now())
-		if !kafka.Pause(ctx, time.Until(due)) {
+		if !retry.Pause(ctx, time.Until(due)) {
 			return json.NewEncoder(out).Encode(all)
 		}
 		began := time.Now()
@@ -70,7 +71,7 @@ func serveSampler(ctx context.Context, s sampling, out io.Writer) error {
 		last = began
 		all.Skew = append(all.Skew, began.Sub(due))
 		all.Took = append(all.Took, time.Since(began))
-		if s.Slot > 0 && !kafka.Pause(ctx, time.Until(due.Add(s.Slot))) {
+		if s.Slot > 0 && !retry.Pause(ctx, time.Until(due.Add(s.Slot))) {
 			continue
 		}
 		send()

@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/kafka"
-
 	"github.com/weirhpc/weir/naming"
+	"github.com/weirhpc/weir/retry"
 )
 
 var (
@@ -83,7 +82,7 @@ type site struct {
 	boundary int64     // of the readings
 	taken    []bool
 	readings []reading // by scope
-	trouble  kafka.Trouble
+	trouble  retry.Trouble
 	err      error // of the newest text
 	opened   int
 }
@@ -240,7 +239,7 @@ func (r *runner) run(ctx context.Context) {
 	defer close(r.done)
 	for failures := 0; ; {
 		next := nextRun(time.Now(), r.timeout, r.interval, failures)
-		if !kafka.Pause(ctx, time.Until(next)) {
+		if !retry.Pause(ctx, time.Until(next)) {
 			return
 		}
 		o := outcome{began: time.Now()}

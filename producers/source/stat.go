@@ -11,9 +11,8 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
-
-	"github.com/weirhpc/weir/kafka"
 )
 
 // States of a CPU in /proc/stat, in the kernel's order. The fields after them, guest and guest_nice, are part of user
@@ -77,7 +76,7 @@ func openStat(cfg config.Agent, log *slog.Logger) (probe, error) {
 	} else if scheduler != nil {
 		p.close = func() { file.close(); scheduler.close() }
 	}
-	var trouble kafka.Trouble
+	var trouble retry.Trouble
 	p.read = func(into reading, _ Vitals) (reading, error) {
 		data, err := file.read()
 		if err != nil {

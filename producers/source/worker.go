@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -35,7 +35,7 @@ type openProbe struct {
 	failures int       // in a row: errors, and orders that were late
 	next     time.Time // it gets no order before this time
 	hung     time.Duration
-	trouble  kafka.Trouble
+	trouble  retry.Trouble
 	last     error   // of the last order; nil after a reading in time
 	at, rows int     // the position of its values in the host's scratch, and their number per metric
 	numbers  []int32 // of its rows in the last interval, unless it is of CPUs

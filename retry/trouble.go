@@ -1,4 +1,6 @@
-package kafka
+// Package retry is for parts of weir that wait and try again: how long to wait, and which of many equal errors to log. It
+// knows nothing of what is tried.
+package retry
 
 import (
 	"errors"
@@ -12,9 +14,9 @@ import (
 )
 
 const (
-	// sayAgain is the time after which a trouble that lasts is logged again, so that the log of each day has it.
-	sayAgain = 10 * time.Minute
-	// maxLines bounds the lines about one trouble within sayAgain, for any number of errors.
+	// logAgain is the time after which a trouble that lasts is logged again, so that the log of each day has it.
+	logAgain = 10 * time.Minute
+	// maxLines bounds the lines about one trouble within logAgain, for any number of errors.
 	maxLines = 12
 	// maxReturns bounds the lines after which a logged kind of error is logged again because it came back. The rest of
 	// maxLines is kept for kinds that the log does not have.
@@ -42,7 +44,7 @@ func (t *Trouble) Worth(err error, now time.Time) bool {
 	kind := kindOf(err)
 	lasts := t.told && kind == t.kind
 	t.kind = kind
-	t.lines = slices.DeleteFunc(t.lines, func(l line) bool { return now.Sub(l.at) >= sayAgain })
+	t.lines = slices.DeleteFunc(t.lines, func(l line) bool { return now.Sub(l.at) >= logAgain })
 	limit := maxLines
 	if slices.ContainsFunc(t.lines, func(l line) bool { return l.kind == kind }) {
 		if lasts {

@@ -1,4 +1,4 @@
-package kafka
+package retry
 
 import (
 	"context"
@@ -23,16 +23,4 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// outlive returns a context that ends after limit, or two seconds after ctx. Within that time a transaction in hand can
-// be finished: an open one would block every reader. The process still ends soon where finishing it fails.
-func outlive(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-	stop := context.AfterFunc(ctx, func() {
-		if Pause(longer, 2*time.Second) {
-			cancel()
-		}
-	})
-	return longer, func() { stop(); cancel() }
 }

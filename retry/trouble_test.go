@@ -1,4 +1,4 @@
-package kafka
+package retry
 
 import (
 	"context"
@@ -147,14 +147,14 @@ func TestTroubleStaysWithinItsLines(t *testing.T) {
 			kind := strings.Repeat("x", 1+rnd.IntN(kinds))
 			worth := trouble.Worth(fmt.Errorf("%s at offset %d", kind, rnd.IntN(1e6)), now)
 			at, had := last[kind]
-			if first := !had || now.Sub(at) >= sayAgain; first && !worth && kinds <= maxReturns {
+			if first := !had || now.Sub(at) >= logAgain; first && !worth && kinds <= maxReturns {
 				t.Fatalf("seed %d: the log does not have a kind, one of %d", seed, kinds)
 			}
 			if !worth {
 				continue
 			}
 			said, last[kind] = true, now
-			if lines = append(lines, now); len(lines) > maxLines && now.Sub(lines[len(lines)-1-maxLines]) < sayAgain {
+			if lines = append(lines, now); len(lines) > maxLines && now.Sub(lines[len(lines)-1-maxLines]) < logAgain {
 				t.Fatalf("seed %d: more than %d lines in ten minutes", seed, maxLines)
 			}
 		}
