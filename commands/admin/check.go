@@ -91,7 +91,6 @@ const (
 )
 
 // lockBeside tries to take a lock in another process, since the locks of the archive must keep processes out.
-// process.
 func lockBeside(ctx context.Context, path string) error {
 	self, err := os.Executable()
 	if err != nil {
