@@ -14,11 +14,11 @@ import (
 	"strings"
 )
 
-// Figure is a picture with a name. What is drawn later lies above.
+// Figure is a picture with a name. Later elements are drawn over earlier ones.
 type Figure struct {
 	ID, Title, Desc string  // ID is unique on its page; Title and Desc are read aloud
-	W, H            float64 // of its box; it is as wide as the page lets it
-	Strip           bool    // it fills its place whatever its shape, and so has no text
+	W, H            float64 // size of its box; the page sets the width on the screen
+	Strip           bool    // it is stretched to fill its place, and so contains no text
 
 	b       bytes.Buffer
 	hatched bool
@@ -112,7 +112,7 @@ func (f *Figure) Cells(xs, ys []float64, value func(i, row int) (class, title st
 	}
 }
 
-// Point is a dot, with a name that appears where one points at it.
+// Point is a dot with a name, which appears under the pointer.
 type Point struct {
 	X, Y, R      float64
 	Class, Title string
@@ -128,7 +128,7 @@ func (f *Figure) Points(points []Point) {
 	}
 }
 
-// Text writes s. It begins at x, or ends there with class end, or has its middle there with class mid.
+// Text writes s. It begins at x, or ends there with class end, or is centred there with class mid.
 func (f *Figure) Text(x, y float64, class, s string) {
 	if there(x, y) && s != "" {
 		f.put(`<text class="%s" x="%v" y="%v">%s</text>`, class, unit(x), unit(y), template.HTMLEscapeString(s))
@@ -183,7 +183,7 @@ func (f *Figure) path(class string, p *pen) {
 
 func (f *Figure) put(format string, args ...any) { fmt.Fprintf(&f.b, format, args...) }
 
-// named is the name that appears where one points at an element.
+// named returns the element with the name that appears under the pointer.
 func named(title string) string {
 	if title == "" {
 		return ""

@@ -10,7 +10,7 @@ type pen struct {
 	b    []byte
 	x, y int64
 	run  byte // h or v: the last command, which a step in the same direction prolongs
-	from int  // where its number begins
+	from int  // start of the number of run in the path
 	sum  int64
 }
 
@@ -63,7 +63,7 @@ func appendTenths(b []byte, v int64) []byte {
 	return b
 }
 
-// unit is a position as attributes have it.
+// unit is a position, formatted for an attribute.
 type unit float64
 
 func (u unit) String() string { return string(appendTenths(nil, tenths(float64(u)))) }

@@ -30,7 +30,7 @@ type Tick struct {
 // Linear maps lo..hi to the positions from..to.
 func Linear(lo, hi, from, to float64) Scale { return newScale(linear, lo, hi, from, to) }
 
-// Log maps the logarithms of lo..hi. What is not above 0 lies at lo.
+// Log maps the logarithms of lo..hi. Values that are not above 0 lie at lo.
 func Log(lo, hi, from, to float64) Scale {
 	return newScale(logarithmic, max(lo, 1e-300), max(lo, hi, 1e-300), from, to)
 }
@@ -45,7 +45,7 @@ func Elapsed(fromMs, toMs int64, from, to float64) Scale {
 	return newScale(elapsed, float64(fromMs), float64(toMs), from, to)
 }
 
-// newScale widens an empty range, so that a constant has a place on its axis.
+// newScale returns a scale. It widens an empty range, so that a constant gets a place on its axis.
 func newScale(k kind, lo, hi, from, to float64) Scale {
 	switch {
 	case hi > lo:
@@ -63,7 +63,7 @@ func (s Scale) As(format func(float64) string) Scale {
 	return s
 }
 
-// At returns the position of v, which is clipped to the scale's range. NaN has none and stays NaN.
+// At returns the position of v, which is clipped to the scale's range. The position of NaN is NaN.
 func (s Scale) At(v float64) float64 {
 	if math.IsNaN(v) {
 		return v
@@ -98,7 +98,7 @@ func (s Scale) Ticks(n int) []Tick {
 	return ticks
 }
 
-// tick formats v. A number of 1e6 or more and a small one are in powers of ten.
+// tick formats v. Numbers from 1e6 on, and small ones, are written with powers of ten.
 func (s Scale) tick(v float64, decimals int) Tick {
 	switch {
 	case s.format != nil:
@@ -120,7 +120,7 @@ func roundStep(v float64) float64 {
 	return 10 * power
 }
 
-// decades are powers of ten. A range with fewer than two of them also has 2 and 5 times these.
+// decades returns the powers of ten in the range. If there are fewer than two, 2 and 5 times these are added.
 func (s Scale) decades(n int) []Tick {
 	first, last := math.Ceil(math.Log10(s.lo)-1e-9), math.Floor(math.Log10(s.hi)+1e-9)
 	var ticks []Tick

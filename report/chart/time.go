@@ -15,7 +15,7 @@ var steps = []int64{
 
 const hour, day = 3600e3, 24 * 3600e3
 
-// times are whole steps. A tick at midnight has the date, and those of a year's first day have the year.
+// times returns ticks at whole steps. A tick at midnight shows the date, on the first day of a year with the year.
 func (s Scale) times(n int) []Tick {
 	var ticks []Tick
 	for _, step := range steps {
@@ -50,7 +50,8 @@ func (s Scale) times(n int) []Tick {
 	return ticks
 }
 
-// lengths are whole steps since the start, all in the same unit. Beyond the longest step they are so many days.
+// lengths returns ticks at whole steps since the start, all in the same unit. Beyond the longest step, a step is a
+// number of days.
 func (s Scale) lengths(n int) (ticks []Tick) {
 	fits := func(step int64) bool { return (s.hi-s.lo)/float64(step) <= float64(n-1) }
 	step := steps[len(steps)-1]
