@@ -10,24 +10,24 @@ import (
 	"github.com/weirhpc/weir/report/view"
 )
 
-// Cores has core-hours. A core is a logical CPU here, as everywhere in weir.
+// Cores are sums of core-hours. A core is a logical CPU here, as everywhere in weir.
 type Cores struct {
-	Machine *float64 // all there are; nil: the configuration does not tell
+	Machine *float64 // of the whole machine; nil: not configured
 	Seen    float64  // measured
 	Busy    float64
-	Wasted  float64 // idle, although a job held them, and not beside a busy thread of the same core
-	Free    float64 // no job held them
+	Wasted  float64 // idle in a job, and not beside a busy thread of the same core
+	Free    float64 // held by no job
 	NotSeen *float64
 }
 
-// Day is what cores did on a UTC date.
+// Day is the use of the cores on a UTC date.
 type Day struct {
 	Date string
 	Cores
 }
 
-// Shares are busy, wasted, free and not seen, which add up to 1. Without a configured machine, not seen is 0 and the
-// others are shares of what was measured. ok is false where there is nothing at all.
+// Shares returns busy, wasted, free and not seen, which add up to 1. Without a configured machine, not seen is 0 and
+// the others are shares of the measured hours. ok is false if the sum is 0.
 func (c *Cores) Shares() (busy, wasted, free, notSeen float64, ok bool) {
 	unseen := 0.0
 	if c.NotSeen != nil {
@@ -40,8 +40,8 @@ func (c *Cores) Shares() (busy, wasted, free, notSeen float64, ok bool) {
 	return c.Busy / all, c.Wasted / all, c.Free / all, unseen / all, true
 }
 
-// cores adds up the hours: all of them, and by date. A date has no number of what was not seen, since the first and the
-// last one may be cut.
+// cores adds up the hours in total and by date. A date gets no hours of "not seen", since the span may cut the first
+// and the last date.
 func cores(in *Input) (all Cores, days []Day) {
 	var sum hours
 	byDate := map[string]*hours{}
@@ -73,12 +73,12 @@ func cores(in *Input) (all Cores, days []Day) {
 	return all, days
 }
 
-// hours are sums of what the machine's cores did, and of those that no job held. A job counts by itself where the
-// threads of its cores are known.
+// hours are sums over all cores of the machine, and over the cores that no job held. Jobs are summed by themselves if
+// the threads of their cores are known.
 type hours struct {
 	system, systemIdle, rest, restIdle float64
 	job, jobBusy                       float64
-	threads                            bool // a job's cores have several
+	threads                            bool // a core in some job has several
 }
 
 func (s *hours) add(h Hour) {
@@ -99,9 +99,9 @@ func (s *hours) hold(h Held) {
 	}
 }
 
-// cores splits what jobs held into busy and wasted. A thread that idles beside a busy one is no waste. Which threads
-// these are is told by each job alone: over all jobs, the cores of one would make up for those of another. The few
-// core-hours that no such job explains count as the others do.
+// cores splits the hours that jobs held into busy and wasted. A thread that idles beside a busy one is no waste. This
+// is computed for each job before the sums: over all jobs together, busy cores of one job would make up for idle cores
+// of another. The few core-hours outside of such jobs are split in the same proportion.
 func (s *hours) cores() Cores {
 	held := max(0, s.system-s.rest)
 	c := Cores{Seen: s.system, Free: s.system - held}

@@ -10,7 +10,7 @@ import (
 	"github.com/weirhpc/weir/report/view"
 )
 
-// Figure is a measure of jobs by their size and by month. Figures 6 to 9 of NWPerf are made of it.
+// Figure shows a measure of jobs by their size and by month. Figures 6 to 9 of NWPerf are of this kind.
 type Figure struct {
 	ID, Title string
 	Unit      string // "1": a share
@@ -26,27 +26,27 @@ type Point struct {
 	Value     float64
 }
 
-// Size has the jobs of a size class.
+// Size sums up the jobs of a size class.
 type Size struct {
 	Cores            int64 // the class: a power of 2
 	Jobs             int64
 	CoreHours        float64
 	P25, Median, P75 float64
 	Mean             float64
-	MeanWithout      *float64 // without the users in High; nil: there are none, or no others
+	MeanWithout      *float64 // without the users in High; nil if there are none, or no others
 	High, Low        []OffUser
 }
 
-// OffUser is a user most of whose jobs are in the highest or lowest quarter of their class.
+// OffUser is a user with most of the jobs in the highest or lowest quarter of their class.
 type OffUser struct {
 	User  string
 	Jobs  int64   // in the class
-	Share float64 // of them in that quarter
+	Share float64 // of these jobs in that quarter
 }
 
-// Month has the jobs that began in a month.
+// Month sums up the jobs that began in a month.
 type Month struct {
-	Month        string // such as 2026-10
+	Month        string // for example 2026-10
 	Jobs         int64
 	Mean, Median float64
 	MeanCores    float64
@@ -65,7 +65,7 @@ var measures = []measure{
 	{"busy", "Busy cores", "1", (*Job).busy},
 }
 
-// Metrics are those whose means the figures need.
+// Metrics returns the metrics that the figures are computed from.
 func Metrics() []string {
 	return []string{
 		"bytes_per_cycle", "cpu_idle", "cpu_system", "cpu_user", "disk_bytes", "flops_any", "peak_share_flops",
@@ -79,10 +79,11 @@ func (j *Job) mean(metric string) float64 {
 	return math.NaN()
 }
 
-// userAndSystem adds means. Deciles do not add up.
+// userAndSystem adds the means of two metrics. Deciles could not be added.
 func (j *Job) userAndSystem() float64 { return j.mean("cpu_user") + j.mean("cpu_system") }
 
-// peakFlops is computed where the node's peak is known. peak_share_flops is there only for jobs that have whole nodes.
+// peakFlops returns the share of the peak FLOP/s. It is computed if the node's peak is known, since the metric
+// peak_share_flops exists for jobs with whole nodes only.
 func (j *Job) peakFlops() float64 {
 	if m, ok := j.Means["flops_any"]; ok && j.Type.PeakFlops > 0 {
 		return m.Mean * m.PerNode / j.Type.PeakFlops
@@ -152,13 +153,13 @@ func sizeOf(class int64, of []valued) Size {
 	return s
 }
 
-// Classes and users of fewer jobs say little about a user.
+// From fewer jobs in a class, or of a user, nothing can be concluded about the user.
 const (
 	fewestInClass = 20
 	fewestOfUser  = 5
 )
 
-// offUsers names users most of whose jobs rank in the highest or the lowest quarter of the class.
+// offUsers names the users with most of their jobs in the highest or the lowest quarter of the class.
 func (s *Size) offUsers(of []valued, sorted []float64) {
 	if len(of) < fewestInClass {
 		return
@@ -209,14 +210,14 @@ func off(user string, jobs []valued, in int) *OffUser {
 	return &OffUser{user, int64(len(jobs)), share}
 }
 
-// MonthSize is how large the jobs were that began in a month.
+// MonthSize describes the sizes of the jobs that began in a month.
 type MonthSize struct {
 	Month            string
 	Jobs             int64
 	CoreHours        float64
 	P25, Median, P75 float64 // of the jobs' cores
 	Mean             float64
-	Weighted         float64 // mean weighted by core-hours: the size in which a core-hour is spent
+	Weighted         float64 // mean weighted by core-hours: the size at which the average core-hour is spent
 }
 
 func sizesByMonth(jobs []*Job) (all []MonthSize) {
@@ -234,7 +235,7 @@ func sizesByMonth(jobs []*Job) (all []MonthSize) {
 		}
 		slices.Sort(sizes)
 		m.Mean, m.P25, m.Median, m.P75 = mean(sizes), quantile(sizes, 0.25), quantile(sizes, 0.5), quantile(sizes, 0.75)
-		m.Weighted /= m.CoreHours // a job that counts ran for a while
+		m.Weighted /= m.CoreHours // never 0: jobs that count ran for a while
 		all = append(all, m)
 	}
 	slices.SortFunc(all, func(a, b MonthSize) int { return cmp.Compare(a.Month, b.Month) })
@@ -243,7 +244,7 @@ func sizesByMonth(jobs []*Job) (all []MonthSize) {
 
 func monthOf(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01") }
 
-// KernelJob is a job with its time in the kernel. A job with much of it and without I/O is worth a look.
+// KernelJob is a job with its time in the kernel. Much time in the kernel without I/O is worth a look.
 type KernelJob struct {
 	Job, User string
 	Cores     int64
@@ -251,7 +252,7 @@ type KernelJob struct {
 	Disk      *float64 // bytes a second of a node; nil: not measured
 }
 
-// mostKernel is how many jobs are named.
+// mostKernel is the number of jobs that are named.
 const mostKernel = 10
 
 // kernel returns the jobs with most time in the kernel.

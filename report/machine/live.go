@@ -14,13 +14,13 @@ import (
 type Frame struct {
 	Cluster             string
 	StartMs, IntervalMs int64
-	Seen, Expected      int64 // nodes; 0: no summary of the whole machine came
+	Seen, Expected      int64 // nodes; 0: the summary of the whole machine is missing
 	Cores               Cores // in this interval
 	Metrics             []string
 	Jobs                []FrameJob // by id
 }
 
-// FrameJob is a job that has a summary of the interval.
+// FrameJob is a job with a summary of the interval.
 type FrameJob struct {
 	schemas.JobKey
 	Name, User, Account, Queue string
@@ -60,19 +60,19 @@ func (m *FrameMetric) Spread() (float64, bool) {
 	return m.Deciles[9] - m.Deciles[1], true
 }
 
-// Known is what a frame shows beside the summaries.
+// Known is the knowledge beside the summaries that a frame shows.
 type Known struct {
 	Jobs        map[schemas.JobKey]*schemas.Job
 	Findings    map[schemas.JobKey][]schemas.Finding // open ones
 	Type        func(nodes []string) config.NodeType
 	Threads     func(nodes []string) int // of a core; 0: not known
-	MachineHour float64                  // cores of the machine; 0: not told
+	MachineHour float64                  // cores of the machine; 0: not configured
 }
 
-// pastIntervals is how many medians a frame remembers.
+// pastIntervals is the number of medians that a frame remembers.
 const pastIntervals = 40
 
-// Live makes frames of summaries, interval by interval. It has no clock.
+// Live turns summaries into frames, interval by interval. It does not read the clock.
 type Live struct{ past map[pastKey][]float64 }
 
 type pastKey struct {
@@ -80,8 +80,8 @@ type pastKey struct {
 	metric string
 }
 
-// Fold takes the summaries of one interval, which is later than all before, and returns its frame. No summaries make
-// none.
+// Fold takes the summaries of one interval, which must be later than all before, and returns its frame. Without
+// summaries it returns nil.
 func (l *Live) Fold(summaries []*schemas.JobSummary, k *Known) *Frame {
 	if len(summaries) == 0 {
 		return nil
@@ -115,7 +115,7 @@ func (l *Live) Fold(summaries []*schemas.JobSummary, k *Known) *Frame {
 		}
 		f.Jobs = append(f.Jobs, j)
 	}
-	l.past = past // without jobs that are gone
+	l.past = past // forgets jobs that are gone
 	f.Cores = cores.cores()
 	if k.MachineHour > 0 {
 		machine := k.MachineHour * float64(f.IntervalMs) / 3.6e6
@@ -130,7 +130,7 @@ func (l *Live) Fold(summaries []*schemas.JobSummary, k *Known) *Frame {
 	return f
 }
 
-// heldOf returns what the cores of a job did; nothing without cpu_idle.
+// heldOf returns the use of the cores that a job holds. It is zero without cpu_idle.
 func heldOf(s *schemas.JobSummary, k *Known) (held Held) {
 	h, ok := hourOf(s)
 	if !ok || k.Threads == nil {
@@ -143,7 +143,7 @@ func heldOf(s *schemas.JobSummary, k *Known) (held Held) {
 	return Held{h.StartMs, k.Threads(nodes), h.Hours, h.IdleCoreHours}
 }
 
-// hourOf returns what cores did, by the metric cpu_idle.
+// hourOf returns the use of the cores in an interval, by the metric cpu_idle.
 func hourOf(s *schemas.JobSummary) (Hour, bool) {
 	for i := range s.Metrics {
 		if m := &s.Metrics[i]; m.Name == "cpu_idle" && m.Mean != nil {

@@ -11,42 +11,42 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Options choose the span, and the jobs that count. NWPerf's authors chose alike: small and short jobs are tests.
+// Options select the span and the jobs that count. NWPerf's authors chose alike: small and short jobs are tests.
 type Options struct {
 	FromMs, ToMs  int64 // jobs that ended in [FromMs, ToMs)
-	MinCores      int64 // a job with fewer cores is left out
+	MinCores      int64 // jobs with fewer cores are left out
 	MinTime       time.Duration
 	WithoutQueues []string
 }
 
-// Job is a job that ended in the span, with what was measured of it over its whole life.
+// Job is a job that ended in the span, with its measurements over its whole life.
 type Job struct {
 	schemas.JobKey
 	User, Account, Queue string
-	Cores                int64           // 0: the scheduler does not say
-	StartMs, EndMs       int64           // StartMs is -1 if the scheduler does not say
-	Type                 config.NodeType // of its nodes; zero: of none or several
+	Cores                int64           // 0: not known to the scheduler
+	StartMs, EndMs       int64           // StartMs is -1 if the scheduler does not know it
+	Type                 config.NodeType // type of its nodes; zero if they have none, or several
 	Means                map[string]Mean // by metric
 }
 
 // Mean is the mean of a metric over the life of a job.
 type Mean struct {
 	Mean    float64
-	PerNode float64 // values of a node in an interval, such as its cores
+	PerNode float64 // number of values from a node in an interval, such as its cores
 }
 
-// Hour is what cores did in an hour, or in another span: those of the whole machine, or those that no job held.
+// Hour is the use of cores in an hour or another span. The cores are all of the machine, or those outside of jobs.
 type Hour struct {
 	StartMs       int64
 	Rest          bool    // of _rest, otherwise of _system
-	Hours         float64 // core-hours that were measured
+	Hours         float64 // measured core-hours
 	IdleCoreHours float64
 }
 
-// Held is what the cores of a job did in an hour, or in another span.
+// Held is the use of a job's cores in an hour or another span.
 type Held struct {
 	StartMs       int64
-	Threads       int // of a core of its nodes; 0: not known
+	Threads       int // per core of its nodes; 0: not known
 	Hours         float64
 	IdleCoreHours float64
 }
@@ -65,16 +65,16 @@ type Found struct {
 	Severity float64
 }
 
-// Input is all that a report is made of.
+// Input is the whole input of a report.
 type Input struct {
 	Options
 	Jobs        []Job
 	Hours       []Hour
-	Held        []Held // needed where cores have several threads
+	Held        []Held // needed if cores have several threads
 	Rules       []Rule
 	Found       []Found
-	Judged      bool    // the archive has findings; otherwise nobody looked
-	MachineHour float64 // cores of the machine, as configured; 0: not told
+	Judged      bool    // the archive has findings; otherwise no rule was evaluated
+	MachineHour float64 // cores of the machine, as configured; 0: not configured
 }
 
 // Report is the answer. Numbers are in base units: shares are 0 to 1.
@@ -94,19 +94,19 @@ type Report struct {
 	Worst     []Line // jobs, worst first
 }
 
-// LeftOut has the jobs that do not count. One job may have several reasons.
+// LeftOut counts the jobs that do not count. A job may be left out for several reasons.
 type LeftOut struct {
 	Jobs    int64
 	Reasons []Reason
 }
 
-// Reason is why jobs do not count.
+// Reason is a reason for leaving jobs out.
 type Reason struct {
 	Text string
 	Jobs int64
 }
 
-// Compute makes the report. It orders and keeps nothing of its input.
+// Compute makes the report. It neither reorders nor keeps its input.
 func Compute(in *Input) *Report {
 	r := &Report{Options: in.Options, Judged: in.Judged}
 	counted, left := choose(in.Jobs, in.Options)
@@ -129,7 +129,7 @@ func Compute(in *Input) *Report {
 	return r
 }
 
-// DurationS is how long the job ran, or -1 if that is unknown.
+// DurationS returns the job's duration in seconds, or -1 if it is unknown.
 func (j *Job) DurationS() float64 {
 	if j.StartMs < 0 || j.EndMs < j.StartMs {
 		return -1
@@ -137,10 +137,10 @@ func (j *Job) DurationS() float64 {
 	return float64(j.EndMs-j.StartMs) / 1000
 }
 
-// CoreHours are those that the job held.
+// CoreHours returns the core-hours that the job held.
 func (j *Job) CoreHours() float64 { return float64(j.Cores) * max(0, j.DurationS()) / 3600 }
 
-// choose returns the jobs that count, by id, and why the others do not.
+// choose returns the jobs that count, by id, and the reasons for the others.
 func choose(all []Job, o Options) (counted []*Job, left LeftOut) {
 	few := Reason{Text: "< " + number(o.MinCores) + " cores"}
 	short := Reason{Text: "<= " + shortest(o.MinTime)}

@@ -15,7 +15,7 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// quantile interpolates between neighbours, as quantile_cont of SQL does. Values are in ascending order.
+// quantile interpolates between neighbours in the same way as quantile_cont in SQL. Values are in ascending order.
 func quantile(sorted []float64, q float64) float64 {
 	at := q * float64(len(sorted)-1)
 	k := int(math.Floor(at))
@@ -27,7 +27,7 @@ func quantile(sorted []float64, q float64) float64 {
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// shortest writes a duration without parts that are 0, such as 10m.
+// shortest writes a duration without its zero parts, such as 10m.
 func shortest(d time.Duration) string {
 	text := d.String()
 	if cut, found := strings.CutSuffix(text, "m0s"); found {
@@ -39,7 +39,7 @@ func shortest(d time.Duration) string {
 	return text
 }
 
-// Span names the time of a report. Days are those of UTC, and the last one is in it. A month has its name.
+// Span names the time of a report. Days are in UTC, and the last one is included. A whole month is written by its name.
 func (o *Options) Span() string {
 	from, to := time.UnixMilli(o.FromMs).UTC(), time.UnixMilli(o.ToMs).UTC()
 	midnight := func(t time.Time) bool { return t.Equal(t.Truncate(24 * time.Hour)) }

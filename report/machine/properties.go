@@ -14,7 +14,7 @@ type Line struct {
 	Cores     int64  // of a job
 	Jobs      int64
 	CoreHours float64
-	Cost      float64 // core-hours times severity, over all properties: what to tune first
+	Cost      float64 // core-hours times severity, summed over all properties: the largest is worth tuning first
 	Cells     []Cell  // one for each rule
 }
 
@@ -26,10 +26,10 @@ type Cell struct {
 	Cost     float64 // core-hours times severity
 }
 
-// worstJobs is how many jobs are named with their properties.
+// worstJobs is the number of jobs that are named with their properties.
 const worstJobs = 20
 
-// properties are a line for each account, and one for each of the jobs that cost most.
+// properties returns a line for each account, and a line for each of the jobs that cost most.
 func properties(jobs []*Job, rules []Rule, found []Found) (accounts, worst []Line) {
 	at := map[string]int{}
 	for i, r := range rules {
@@ -37,7 +37,7 @@ func properties(jobs []*Job, rules []Rule, found []Found) (accounts, worst []Lin
 	}
 	type named struct {
 		schemas.JobKey
-		startMs int64 // of namesakes
+		startMs int64 // tells jobs with the same id apart
 	}
 	severities := map[named]map[int]float64{}
 	for _, f := range found {
@@ -97,7 +97,7 @@ func (l *Line) add(j *Job, rules []Rule, severities map[int]float64) {
 	}
 }
 
-// done makes means of sums.
+// done turns sums into means.
 func (l *Line) done() {
 	for i := range l.Cells {
 		if c := &l.Cells[i]; c.Jobs > 0 {

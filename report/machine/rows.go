@@ -2,13 +2,13 @@ package machine
 
 import "time"
 
-// Row is a number of the report, as --json and --csv have it. View names the table, and tells which columns it has. In
-// the others a text is empty, and a number null.
+// Row is a number of the report for --json and --csv. View names the table, and with it the columns in use. In the
+// other columns texts are empty and numbers null.
 type Row struct {
 	View      string `json:"view"`
 	From      string `json:"from"`
 	To        string `json:"to"`
-	Name      string `json:"name"` // what is counted or measured: busy, peak_flops, a rule
+	Name      string `json:"name"` // the counted or measured thing: busy, peak_flops, a rule
 	Unit      string `json:"unit"`
 	Month     string `json:"month"`
 	Date      string `json:"date"`
@@ -26,7 +26,7 @@ type Row struct {
 	P75         *float64 `json:"p75"`
 	Mean        *float64 `json:"mean"`
 	MeanCores   *float64 `json:"mean_cores"`
-	MeanWithout *float64 `json:"mean_without"` // those users that are above their class
+	MeanWithout *float64 `json:"mean_without"` // without the users above their class
 	Weighted    *float64 `json:"weighted_mean"`
 	Value       *float64 `json:"value"`
 	Severity    *float64 `json:"severity"`
@@ -78,7 +78,7 @@ func (r *Report) Rows() (all []Row) {
 
 func instant(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 
-// rows of one date have no shares.
+// rows returns the rows of a date, or of the whole span. The rows of a date have no shares.
 func (c *Cores) rows(date string) []Row {
 	view := "cores_by_date"
 	if date == "" {
