@@ -6,8 +6,8 @@ import (
 	"github.com/weirhpc/weir/report/view"
 )
 
-// coarser joins neighbouring bins until there are at most n. What held of each of them at every instant holds of the
-// joined one: its bounds are the least and the greatest of theirs.
+// coarser joins neighbouring bins until at most n remain. The bounds of a joined bin are the lowest and the highest of
+// its parts, so every statement that holds for all parts holds for it.
 func coarser(bins []view.Bin, n int) []view.Bin {
 	if len(bins) <= n {
 		return bins

@@ -21,7 +21,7 @@ const (
 	panelsTop      = 402
 	panelH         = 150
 	panelStep      = 208
-	leastShown     = -.25 // a lower R² lies on the lower edge: how bad it is tells nothing
+	leastShown     = -.25 // a lower R² is drawn at the lower edge: its size means nothing
 	comparedBottom = panelsTop + 2*panelStep + panelH
 )
 
@@ -61,7 +61,7 @@ func Comparison(c *selection.Comparison) string {
 	return f.File(comparisonStyle)
 }
 
-// r2Scale is the axis of R². What is below its range lies on its edge.
+// r2Scale returns the axis of R². Values below its range lie on its edge.
 func r2Scale(bottom, top float64) chart.Scale { return chart.Linear(leastShown, 1, bottom, top) }
 
 // r2Axis draws grid lines at quarters of R², and their labels.
@@ -146,7 +146,7 @@ func drawSweep(f *chart.Figure, c *selection.Comparison) {
 	f.Text((comparedLeft+comparedRight)/2, sweepBottom+34, "tick mid", "threshold")
 }
 
-// marks are the line and the dot of each method. A method that is there twice is dashed the second time.
+// marks returns the classes of the line and the dot of each method. If a method appears twice, the second is dashed.
 func marks(method string, again bool) (line, dot string) {
 	mark := "b" // forward
 	switch {

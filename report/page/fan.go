@@ -59,7 +59,8 @@ func maxBins(metrics int) int {
 	return 240
 }
 
-// what says what the metric is, what has a value of it, and on how many nodes where some lack it.
+// what describes the metric: its title, the part of a node that each value belongs to, and the number of nodes if some
+// lack the metric.
 func what(m *view.Metric) string {
 	title := ""
 	if t := view.TextOf(m.Name).Title; t != m.Name {
@@ -80,7 +81,7 @@ func what(m *view.Metric) string {
 	return title + per
 }
 
-// result states what the figure shows, in one sentence. It names the side on which values lie far from the median.
+// result states the finding of the figure in one sentence. It names the side on which values lie far from the median.
 func result(m *view.Metric) string {
 	t := &m.Total
 	if !t.Known || t.Count == 0 {
@@ -137,10 +138,11 @@ func meanOf(bins []view.Bin) float64 {
 	return sum / n
 }
 
-// columns are the edges of bins on the axis of time. A span without a bin is a column of NaN, where bands break.
+// columns are the edges of bins on the axis of time. A span without a bin is a column of NaN, which interrupts the
+// bands.
 type columns struct {
 	xs   []float64
-	bins []*view.Bin // nil: nothing is known
+	bins []*view.Bin // nil: no data
 }
 
 func columnsOf(bins []view.Bin, x chart.Scale) columns {
@@ -194,8 +196,7 @@ func drawFan(j *view.Job, m *view.Metric, bins []view.Bin, id, result string) te
 	return f.SVG()
 }
 
-// missing hatches what has no value, and underlines intervals in which nodes were silent, at
-// least so wide that one sees it.
+// missing hatches spans without values, and underlines intervals with silent nodes by marks wide enough to be seen.
 func (c *columns) missing(f *chart.Figure) {
 	for i := 0; i < len(c.bins); i++ {
 		kind := silence(c.bins[i])
@@ -231,8 +232,8 @@ func silence(b *view.Bin) silent {
 	return none
 }
 
-// fanRange is 0 to 100 % for shares, and otherwise holds the values. A few extreme ones would flatten the rest: they
-// are cut off, and beyond says so.
+// fanRange returns 0 to 100 % for shares, and otherwise the range of the values. Extreme values that would flatten the
+// rest are cut off, and beyond is a note about them.
 func fanRange(m *view.Metric, bins []view.Bin) (lo, hi float64, beyond string) {
 	most, d9 := math.Inf(-1), math.Inf(-1)
 	for i := range bins {
@@ -251,7 +252,7 @@ func fanRange(m *view.Metric, bins []view.Bin) (lo, hi float64, beyond string) {
 	return lo, most + 0.04*(most-lo), ""
 }
 
-// labels writes the deciles of the whole job beside the figure, at their heights but never one upon another.
+// labels writes the deciles of the whole job beside the figure, at their heights, and without overlaps.
 func labels(f *chart.Figure, m *view.Metric, y chart.Scale, by float64) {
 	t := &m.Total
 	if !t.Known || t.Count == 0 {

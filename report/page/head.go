@@ -14,7 +14,7 @@ import (
 // fact is a line of the heading.
 type fact struct{ Name, Text string }
 
-// use is a bar: how much of what the job had it used.
+// use is a bar: the used share of a resource that the job had.
 type use struct {
 	Name, Text, Word string
 	Percent          float64
@@ -57,7 +57,7 @@ func facts(j *view.Job) []fact {
 	return kept
 }
 
-// coresOnNodes has the cores and nodes of a job, as far as they are known.
+// coresOnNodes returns the numbers of cores and nodes of a job, if they are known.
 func coresOnNodes(j *view.Job) string {
 	var parts []string
 	if j.Cores != nil {
@@ -110,7 +110,7 @@ func seen(j *view.Job) string {
 	return text
 }
 
-// uses are the bars, as far as it is known what the nodes have. A word repeats what a rule found.
+// uses returns the bars of the resources with a known size. A word repeats the finding of a rule.
 func uses(j *view.Job) (all []use) {
 	for _, u := range j.Uses() {
 		if !math.IsNaN(u.Share) {
@@ -123,7 +123,7 @@ func uses(j *view.Job) (all []use) {
 	return all
 }
 
-// notes are the findings. Several jobs have one for each rule: that of the job for which it is worst.
+// notes returns the findings. For several jobs, each rule gets one note: the finding of the job with the worst.
 func notes(j *view.Job) []note {
 	var out []note
 	at, jobs := map[string]int{}, map[string][]string{}
@@ -170,7 +170,7 @@ func noteOf(j *view.Job, f *schemas.Finding) note {
 	return n
 }
 
-// evidence has the numbers that the rule looked at, in the units of their metrics.
+// evidence returns the numbers that made the rule hold, in the units of their metrics.
 func evidence(j *view.Job, f *schemas.Finding) string {
 	var texts []string
 	for _, e := range f.Evidence {

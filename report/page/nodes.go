@@ -11,12 +11,12 @@ import (
 	"github.com/weirhpc/weir/report/view"
 )
 
-// nodeTable is the figure of nodes that are lowest or highest in a metric more often than chance lets them.
+// nodeTable is the figure of nodes that are lowest or highest in a metric more often than by chance.
 type nodeTable struct {
 	Result string
-	Figure template.HTML // empty: no node is
+	Figure template.HTML // empty: no such node
 	Rows   []nodeRow
-	More   int // nodes that are in the table alone
+	More   int // nodes in the table that the figure leaves out
 }
 
 // nodeRow is one node in one metric.
@@ -27,7 +27,7 @@ type nodeRow struct {
 }
 
 const (
-	unlikely  = 1e-6 // the probability of a share that is no chance
+	unlikely  = 1e-6 // probability below which a share cannot be chance
 	shownRows = 12
 	tableRows = 200
 )
@@ -66,8 +66,8 @@ func newNodeTable(j *view.Job) nodeTable {
 	return t
 }
 
-// above returns the nodes that are lowest, or highest, in so many intervals that chance has them with a probability
-// below unlikely.
+// above returns the nodes that are lowest, or highest, in so many intervals that the probability of chance is below
+// unlikely.
 func above(m *view.Metric, nodes int, high bool) []nodeRow {
 	side, counts, intervals := "lowest", map[string]int64{}, int64(0)
 	if high {
@@ -97,8 +97,8 @@ func above(m *view.Metric, nodes int, high bool) []nodeRow {
 	return rows
 }
 
-// tied reports whether the two most extreme values are equal: which of their nodes is named is arbitrary then. Of fewer
-// than 10 values, the first deciles are the least one.
+// tied reports whether the two most extreme values are equal. If they are, the named node is arbitrary. With few values
+// the nearest deciles are the extreme itself, so a decile further away is compared.
 func tied(b *view.Bin, high bool) bool {
 	n := float64(b.Count) / float64(b.Measured)
 	k := int(min(10, max(1, math.Ceil(20/n))))
@@ -108,8 +108,8 @@ func tied(b *view.Bin, high bool) bool {
 	return b.Low[0] == b.Low[k]
 }
 
-// tail is the probability that of n trials, each with probability p, at least k succeed. From the mean on, terms only
-// fall, so that their sum ends soon. Below the mean the answer is no small number, and 1 is near enough.
+// tail returns the probability of at least k successes in n trials, each with probability p. Above the mean the terms
+// only fall, so that their sum converges soon. Below the mean the result is not small, and 1 is near enough.
 func tail(k, n int64, p float64) float64 {
 	if float64(k) <= float64(n)*p || k < 1 {
 		return 1
@@ -127,7 +127,7 @@ func tail(k, n int64, p float64) float64 {
 	return sum
 }
 
-// draw makes a row of cells for each node and a column for each metric. Of low and high the more frequent is shown.
+// draw makes a row of cells for each node and a column for each metric. A cell shows the more frequent of low and high.
 func (t *nodeTable) draw() {
 	var nodes, metrics []string
 	cells := map[[2]string]*nodeRow{}
@@ -158,7 +158,7 @@ func (t *nodeTable) draw() {
 		r := cells[[2]string{nodes[row], metrics[i]}]
 		switch {
 		case r == nil:
-			return "cell", nodes[row] + metrics[i] // a title of its own keeps neighbours apart
+			return "cell", nodes[row] + metrics[i] // a title of its own, since Cells joins neighbours with equal titles
 		case r.high:
 			return "high" + strength(r.share), r.Node + " is highest in " + r.Metric + " in " + r.Share
 		}
@@ -178,7 +178,8 @@ func (t *nodeTable) draw() {
 	t.Figure = f.SVG()
 }
 
-// arrow is what a cell says: the direction, so that colour says nothing alone, and the share where it has room.
+// arrow returns the text of a cell: the direction, so that colour is never the only sign, and the share if there is
+// room.
 func arrow(r *nodeRow, room float64) string {
 	text := "↓"
 	if r.high {

@@ -1,5 +1,5 @@
-// Package page writes reports as HTML. A page is one file without script, which asks for nothing else. So it opens from
-// a mail as from a disk. Its figures are SVG that takes its colours from the page's style.
+// Package page writes reports as HTML. A page is one file without script that loads nothing else, so it opens from a
+// mail as well as from a disk. Its figures are SVG with colours from the page's style.
 package page
 
 import (
@@ -20,11 +20,11 @@ import (
 	"github.com/weirhpc/weir/rules"
 )
 
-// Options are what a page has beside its job.
+// Options are the inputs of a page beside its job.
 type Options struct {
 	Now     time.Time
 	Version string
-	Peers   *view.Peers // nil: none were looked for
+	Peers   *view.Peers // nil: not looked for
 }
 
 //go:embed page.css
@@ -35,7 +35,7 @@ var texts embed.FS
 
 var templates = template.Must(template.ParseFS(texts, "*.html"))
 
-// jobDocument is what the template of a job shows.
+// jobDocument is the data of the job template.
 type jobDocument struct {
 	Style                template.CSS
 	Now, Version         string
@@ -87,7 +87,7 @@ func Job(w io.Writer, j *view.Job, o Options) error {
 	return write(w, "job.html", &d)
 }
 
-// title is which job it is, or how many.
+// title returns the job's name, or the number of jobs.
 func title(j *view.Job) string {
 	switch {
 	case j.Several():
@@ -98,8 +98,8 @@ func title(j *view.Job) string {
 	return "Job " + j.JobID
 }
 
-// write executes a template. Names from anywhere may have characters that turn the text around them: a question mark
-// stands for each.
+// write executes a template. Each character that can reverse the direction of the text around it is replaced by a
+// question mark, since names may come from anywhere.
 func write(w io.Writer, name string, document any) error {
 	var b bytes.Buffer
 	if err := templates.ExecuteTemplate(&b, name, document); err != nil {
@@ -114,7 +114,7 @@ func write(w io.Writer, name string, document any) error {
 	return err
 }
 
-// lead is what the page says, in two sentences.
+// lead returns the page's summary in two sentences.
 func lead(j *view.Job) string {
 	if j.Several() {
 		return leadOfSeveral(j)
@@ -150,7 +150,8 @@ func leadOfSeveral(j *view.Job) string {
 		j.Findings[0].JobID)
 }
 
-// noFinding says why there is none. Silence means something if a rule was evaluated.
+// noFinding returns the reason for an empty list of findings. It distinguishes jobs without problems from jobs that no
+// rule judged.
 func noFinding(j *view.Job) string {
 	switch {
 	case !j.AnyEvaluated():
@@ -161,7 +162,7 @@ func noFinding(j *view.Job) string {
 	return "No rule finds a problem."
 }
 
-// unjudged counts the rules that say nothing.
+// unjudged counts the rules that were not evaluated.
 func unjudged(j *view.Job) string {
 	n := len(j.NotEvaluated)
 	text := count(int64(n), "rule") + plural(n, " was", " were") + " not evaluated"

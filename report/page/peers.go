@@ -12,14 +12,14 @@ import (
 // peers is the figure of the job's rank among the jobs of its user and of its queue.
 type peers struct {
 	Result string
-	Figure template.HTML // empty: there are none
+	Figure template.HTML // empty: no peers
 	Rows   []peerRow
-	Scope  string // which jobs are compared
+	Scope  string // the jobs that are compared
 }
 
 type peerRow struct{ Number, Value, User, Queue string }
 
-// rankedNumber is one number of the job with its ranks. Either may be nil.
+// rankedNumber is one number of the job with its ranks among the jobs of its user and queue. Either rank may be nil.
 type rankedNumber struct {
 	metric, of  string
 	user, queue *view.Rank
@@ -60,7 +60,7 @@ func newPeers(j *view.Job, p *view.Peers) peers {
 	return out
 }
 
-// rankedNumbers joins the ranks among both groups. The order is that of the queue's.
+// rankedNumbers joins the ranks among both groups, in the order of the queue's ranks.
 func rankedNumbers(p *view.Peers) []rankedNumber {
 	var numbers []rankedNumber
 	at := map[[2]string]int{}
@@ -116,8 +116,8 @@ func ranked(r *view.Rank) string {
 	return fmt.Sprintf("above %s of %s", thousands(r.Below), thousands(r.All))
 }
 
-// drawPeers has a row for each metric, and a panel each for its median and its spread. A dot is the rank in the queue,
-// and a ring that among the user's jobs.
+// drawPeers draws a row for each metric, with a panel for its median and one for its spread. A dot is the rank in the
+// queue, a ring the rank among the user's jobs.
 func drawPeers(numbers []rankedNumber, result string) template.HTML {
 	const top, rowH, left, wide, apart = 52.0, 18.0, 128.0, 112.0, 28.0
 	var rows []string
@@ -176,7 +176,7 @@ func drawPeers(numbers []rankedNumber, result string) template.HTML {
 
 const maxPeerRows = 24
 
-// row is the metric, or what else the number is of.
+// row returns the label of the number's row: its metric, or the name of a number without a metric.
 func (n *rankedNumber) row() string {
 	if n.of == "busy" {
 		return n.name()

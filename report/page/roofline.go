@@ -13,11 +13,11 @@ import (
 // roofline is the figure of operations against bytes, each bin a point.
 type roofline struct {
 	Result string
-	Figure template.HTML // empty: Result says what is missing
+	Figure template.HTML // empty: Result names the missing data
 	Rows   []roofRow
 }
 
-// RooflineMetrics are those that the roofline is made of.
+// RooflineMetrics returns the metrics that the roofline is made of.
 func RooflineMetrics() []string { return []string{"flops_any", "operational_intensity"} }
 
 type roofRow struct{ When, Intensity, Flops, Of string }

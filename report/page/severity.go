@@ -24,7 +24,7 @@ type property struct {
 	Strip                           template.HTML
 }
 
-// mark is a label of the axis of time, at so many percent of its width.
+// mark is a label of the axis of time, at a percentage of its width.
 type mark struct {
 	Percent float64
 	Text    string
@@ -80,7 +80,7 @@ func strip(j *view.Job, p *view.Property, id string, x chart.Scale) template.HTM
 	return f.SVG()
 }
 
-// each writes the length of a column. That of a long job is no whole number of hours.
+// each writes the width of a column in time. In a long job it may not be a whole number of hours.
 func each(ms int64) string {
 	if ms >= 2*3600e3 && ms%3600e3 != 0 {
 		return roughly(ms)
@@ -88,7 +88,7 @@ func each(ms int64) string {
 	return length(ms)
 }
 
-// binMs is the length of n bins of the job.
+// binMs returns the length of each of n bins of the job.
 func binMs(j *view.Job, n int) int64 {
 	for i := range j.Metrics {
 		if bins := j.Metrics[i].Bins; len(bins) == n {
@@ -99,7 +99,8 @@ func binMs(j *view.Job, n int) int64 {
 	return (until - from) / int64(n)
 }
 
-// edges of n bins of the job. They are those of a metric that has as many, since the last bin may be shorter.
+// edges returns the positions of n bins of the job. They are taken from a metric with as many bins if there is one,
+// since the last bin may be shorter.
 func edges(j *view.Job, n int, x chart.Scale) []float64 {
 	for i := range j.Metrics {
 		if c := columnsOf(j.Metrics[i].Bins, x); len(j.Metrics[i].Bins) == n && len(c.xs) == n+1 {
@@ -114,7 +115,8 @@ func edges(j *view.Job, n int, x chart.Scale) []float64 {
 	return xs
 }
 
-// severityClass is empty where nothing was evaluated: the hatched ground shows there.
+// severityClass returns the class of a cell. It is empty if the rule was not evaluated, so that the hatched ground
+// shows.
 func severityClass(v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -138,7 +140,7 @@ func anyNumber(vs []float64) bool {
 	return false
 }
 
-// two writes a severity. What is not 0 never looks like it.
+// two writes a severity with two digits. A small severity is never written as 0.
 func two(v float64) string {
 	switch {
 	case math.IsNaN(v):

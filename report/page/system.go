@@ -10,7 +10,7 @@ import (
 	"github.com/weirhpc/weir/report/machine"
 )
 
-// systemDocument is what the template of the machine shows.
+// systemDocument is the data of the template for the whole machine.
 type systemDocument struct {
 	Style        template.CSS
 	Now, Version string
@@ -67,10 +67,10 @@ func System(w io.Writer, r *machine.Report, o Options) error {
 	return write(w, "system.html", &d)
 }
 
-// tenths is a share as the report at the terminal has it: a reader compares both.
+// tenths writes a share in the same form as the terminal report, since a reader compares both.
 func tenths(share float64) string { return fmt.Sprintf("%.1f\u00a0%%", 100*share) }
 
-// unbroken is a text whose dates are not broken at the end of a line.
+// unbroken keeps dates in a text from being broken at the end of a line.
 func unbroken(text string) string { return strings.ReplaceAll(text, "-", "\u2011") }
 
 func whole(v float64) string {
@@ -108,7 +108,7 @@ func systemFacts(r *machine.Report) []fact {
 	return facts
 }
 
-// worstOf names the property that costs most in a job.
+// worstOf names the most expensive property of a job.
 func worstOf(l *machine.Line, rules []machine.Rule) string {
 	if len(l.Cells) == 0 || len(l.Cells) != len(rules) {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"github.com/weirhpc/weir/report/machine"
 )
 
-// coreUse is the figure of what the cores did, day by day.
+// coreUse is the figure of how the cores were used, day by day.
 type coreUse struct {
 	Result string
 	Parts  []use

@@ -8,7 +8,7 @@ import (
 	"github.com/weirhpc/weir/report/machine"
 )
 
-// propertyTable is the figure of properties by account: LRZ's overview.
+// propertyTable is the figure of properties by account, after LRZ's overview.
 type propertyTable struct {
 	Result   string
 	Figure   template.HTML
@@ -17,7 +17,7 @@ type propertyTable struct {
 
 type accountRow struct{ Name, Jobs, Hours, Cost string }
 
-// shownAccounts have a column each. The table has more.
+// The figure draws a column for each of shownAccounts. The table lists more.
 const (
 	shownAccounts = 10
 	tableAccounts = 100
@@ -111,7 +111,7 @@ func drawProperties(r *machine.Report, rows []int, result string) template.HTML 
 	return f.SVG()
 }
 
-// compact writes a number in as many characters as a cell has room for.
+// compact writes a number that fits into a cell, or nothing.
 func compact(n int64, room float64) string {
 	text := fmt.Sprint(n)
 	if float64(len(text))*7 > room {

@@ -14,14 +14,14 @@ import (
 // sizeFigure is a measure of jobs against their size: figures 6 to 9 of NWPerf.
 type sizeFigure struct {
 	Title, Result string
-	Unit          string // of the numbers of the table; empty: each says it
+	Unit          string // unit of the table's numbers; empty if each number carries its own
 	Figure        template.HTML
 	Rows          []sizeRow
 }
 
 type sizeRow struct{ Cores, Jobs, P25, Median, P75, Mean, Users string }
 
-// manyPoints is how many dots one can tell apart. More are counted in a grid.
+// manyPoints is the number of dots that a reader can tell apart. More dots are counted in a grid.
 const (
 	manyPoints = 240
 	gridX      = 60
@@ -36,7 +36,7 @@ func newSizeFigure(f *machine.Figure, id string) sizeFigure {
 		return unitText("", f.Unit, v)
 	}
 	cell, s := text, sizeFigure{Title: f.Title, Result: sizeResult(f, text)}
-	if f.Unit == "1" { // a phone has no room for a unit in each cell
+	if f.Unit == "1" { // a phone lacks room for a unit in each cell
 		s.Unit, cell = "in %", func(v float64) string { return strconv.FormatFloat(100*v, 'f', 1, 64) }
 	}
 	s.Figure = drawSizes(f, id, s.Result)
@@ -119,12 +119,12 @@ func drawSizes(f *machine.Figure, id, result string) template.HTML {
 	return fig.SVG()
 }
 
-// sizeEdges are those of a class: jobs of more than half of its cores, and at most all of them.
+// sizeEdges returns the edges of a class. It contains jobs with more than half of its cores, up to all of them.
 func sizeEdges(z *machine.Size, x chart.Scale) []float64 {
 	return []float64{x.At(float64(z.Cores) / 1.9), x.At(float64(z.Cores) * 1.05)}
 }
 
-// cores writes a number of them as people say it.
+// cores writes a number of cores as people speak of it, such as 10k.
 func cores(v float64) string {
 	if v >= 1e4 {
 		return digits(v/1000) + "k"
@@ -132,7 +132,8 @@ func cores(v float64) string {
 	return strconv.FormatFloat(v, 'f', 0, 64)
 }
 
-// densities counts the jobs in a grid. A class has four times as many as the one before.
+// densities counts the jobs in the cells of a grid. Each of the four classes of density begins at four times the count
+// of the one before.
 func densities(fig *chart.Figure, points []machine.Point, x, y chart.Scale, box [4]float64) {
 	xs := grid(box[0], (box[1]-box[0])/gridX, gridX)
 	ys := grid(box[2], (box[3]-box[2])/gridY, gridY)

@@ -5,7 +5,7 @@ import (
 	"github.com/weirhpc/weir/report/view"
 )
 
-// timeOf is the axis of time of a job's figures.
+// timeOf returns the axis of time of a job's figures.
 func timeOf(j *view.Job, left, right float64) chart.Scale {
 	from, until := j.Drawn()
 	if j.Several() {
@@ -22,7 +22,7 @@ func when(j *view.Job, ms int64) string {
 	return moment(ms)
 }
 
-// times says what the axes of time show.
+// times describes the axes of time.
 func times(j *view.Job) string {
 	from, until := j.Drawn()
 	switch {

@@ -37,7 +37,7 @@ func span(ms int64) string {
 
 func moment(ms int64) string { return view.Time(ms).Format("2006-01-02 15:04") }
 
-// sameDay is a time without its date if that is the date of another time.
+// sameDay writes a time, with its date only if that differs from the date of the time near.
 func sameDay(ms, near int64) string {
 	date, clock, _ := strings.Cut(moment(ms), " ")
 	if of, _, _ := strings.Cut(moment(near), " "); of == date {
@@ -73,7 +73,7 @@ func length(ms int64) string {
 	return strconv.FormatInt(ms, 10) + "\u00a0ms"
 }
 
-// list joins names. Of many it has the first and the last.
+// list joins names. A long list keeps its beginning and its last name.
 func list(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
@@ -81,7 +81,8 @@ func list(names []string, most int) string {
 	return strings.Join(names[:most-1], ", ") + ", … " + names[len(names)-1]
 }
 
-// shorten cuts what does not fit into a figure, which cannot break lines. The table below has all of it.
+// shorten cuts the end of a text that is too long for a figure, which cannot break lines. The table below shows the
+// whole text.
 func shorten(s string, most int) string {
 	if room(s) <= most {
 		return s
@@ -93,7 +94,7 @@ func shorten(s string, most int) string {
 	return s + "…"
 }
 
-// ending cuts the beginning of what does not fit. The names of nodes differ at their ends.
+// ending cuts the beginning of a text that is too long. Node names differ at their ends.
 func ending(s string, most int) string {
 	if room(s) <= most {
 		return s
@@ -105,7 +106,7 @@ func ending(s string, most int) string {
 	return "…" + s
 }
 
-// room is how many characters wide s is. One from East Asia takes the room of two.
+// room returns the width of s in characters. Wide characters, as in East Asian scripts, count as two.
 func room(s string) int {
 	n := 0
 	for _, r := range s {
@@ -131,7 +132,7 @@ func unitText(name, unit string, v float64) string {
 	return strings.TrimRight(number+"\u00a0"+prefix+unit, "\u00a0")
 }
 
-// unitFor returns the unit in which values up to most are short, and how many of the base unit it is.
+// unitFor returns the unit in which values up to most are short, and its size in base units.
 func unitFor(name, unit string, most float64) (by float64, text string) {
 	switch {
 	case share(name, unit):
@@ -151,7 +152,7 @@ func unitFor(name, unit string, most float64) (by float64, text string) {
 	return by, prefix + unit
 }
 
-// digits writes three significant digits, and two of what is small.
+// digits writes three significant digits, and two for small numbers.
 func digits(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 100 || a == 0:
