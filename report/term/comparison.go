@@ -9,7 +9,7 @@ import (
 	"github.com/weirhpc/weir/selection"
 )
 
-// Comparison writes what several ways to select metrics reach, one comparison for each model.
+// Comparison writes the results of several methods of metric selection, one comparison for each model.
 func Comparison(w io.Writer, all []*selection.Comparison, s Style) error {
 	t := &text{Style: s}
 	for i, c := range all {
@@ -26,7 +26,7 @@ func Comparison(w io.Writer, all []*selection.Comparison, s Style) error {
 	return t.print(w)
 }
 
-// compared is the answer: each method in a line.
+// compared writes the answer: each method in a line.
 func (t *text) compared(c *selection.Comparison) {
 	head := fmt.Sprintf("Selections for %s, %s model", c.Response, c.Model)
 	t.line(t.paint(bold, t.clean(head, t.cells())))
@@ -53,7 +53,7 @@ func (t *text) compared(c *selection.Comparison) {
 		"together.")
 }
 
-// swept is the literal method by threshold: figure 2, or 4 of the quadratic model.
+// swept writes the literal method by threshold: figure 2, or 4 with the quadratic model.
 func (t *text) swept(c *selection.Comparison) {
 	figure := 2
 	if c.Model == "quadratic" {
@@ -86,7 +86,7 @@ func (t *text) swept(c *selection.Comparison) {
 	t.paragraph("IN-SAMPLE and ADJUSTED are of the chunks that choose, HELD-OUT of the others together.")
 }
 
-// verified is each method on each chunk: figure 3, and 5 or 6 of the quadratic model.
+// verified writes each method on each chunk: figure 3, and 5 or 6 with the quadratic model.
 func (t *text) verified(c *selection.Comparison) {
 	var shown []*selection.Contender
 	for i := range c.Contenders {

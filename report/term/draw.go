@@ -26,7 +26,7 @@ func (s Style) glyphs() glyphs {
 	return lineDrawing
 }
 
-// bar shows a share of a whole as a length. What is not nothing has one mark at least.
+// bar shows a share of a whole as a length. Every share above 0 gets at least one mark.
 func bar(share float64, cells int) string {
 	n := 0
 	if !math.IsNaN(share) {
@@ -64,8 +64,8 @@ func (s Style) band(d *[11]float64, low, high float64, cells int) string {
 	return strings.Join(marks, "")
 }
 
-// scale is what the band of a metric runs over: all of a share, or from the least to the largest value. So the bands of
-// shares can be compared, and those of other metrics use their room.
+// scale returns the range of a metric's band: the whole of a share, otherwise from the smallest to the largest value.
+// Bands of shares can be compared with each other, and bands of other metrics use all their room.
 func scale(m *view.Metric, share bool) (low, high float64) {
 	if share {
 		return min(0, m.Total.D[0]), max(1, m.Total.D[10])
@@ -73,8 +73,8 @@ func scale(m *view.Metric, share bool) (low, high float64) {
 	return m.Total.D[0], m.Total.D[10]
 }
 
-// columns divides the time of a job into spans and returns for each the median that lies farthest from the job's. So no
-// spike vanishes. A span without a value is NaN. A short job has fewer spans than cells.
+// columns divides the time of a job into spans, and returns for each the median that lies farthest from the job's
+// median, so that no spike vanishes. A span without a value is NaN. A short job has fewer spans than cells.
 func columns(j *view.Job, m *view.Metric, cells int) []float64 {
 	from, until := j.Drawn()
 	length := until - from
@@ -101,12 +101,12 @@ func columns(j *view.Job, m *view.Metric, cells int) []float64 {
 	return found
 }
 
-// cellOf is the cell of a time since the beginning.
+// cellOf returns the cell of a time since the beginning.
 func cellOf(since, length int64, cells int) int {
 	return int(min(max(float64(since)/float64(length), 0)*float64(cells), float64(cells-1)))
 }
 
-// spark shows values over time as heights, from 0 or the least to the largest; a share has all of its whole.
+// spark shows values over time as heights, from 0 or the smallest value to the largest. Shares are drawn from 0 to 1.
 func (s Style) spark(values []float64, share bool) string {
 	low, high := 0.0, 0.0
 	if share {

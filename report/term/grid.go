@@ -9,9 +9,9 @@ import (
 type column struct {
 	head  string
 	right bool // numbers stand at the right
-	// drop orders the columns that a narrow terminal lacks, the largest first; 0 always stays.
+	// drop orders the columns to be left out on a narrow terminal, the largest first; 0: never left out.
 	drop int
-	// least is the width to which a column of names may be cut; 0: it is never cut.
+	// least is the width down to which a column of names may be cut; 0: never cut.
 	least int
 	cells []string // cleaned, one a row
 	color []string // a colour for each row; may be nil
@@ -63,8 +63,8 @@ func (t *text) cell(c *column, row, cells int) string {
 	return text + space
 }
 
-// fit leaves out columns that may be missing until the rest fits the terminal. Then it narrows the gaps, then it cuts
-// names.
+// fit leaves out columns that may be dropped until the rest fits the terminal. If that is not enough, it narrows the
+// gaps, and then cuts names.
 func (t *text) fit(columns []column) (fitting []column, gap int) {
 	columns, gap = slices.Clone(columns), 2
 	over := func() int {
@@ -96,7 +96,7 @@ func (t *text) fit(columns []column) (fitting []column, gap int) {
 	return columns, gap
 }
 
-// dropped is the column that a narrow terminal lacks first; -1 if all must stay.
+// dropped returns the column that a narrow terminal drops first; -1 if all must stay.
 func dropped(columns []column) int {
 	at := -1
 	for i := range columns {

@@ -12,7 +12,7 @@ import (
 	"github.com/weirhpc/weir/report/view"
 )
 
-// Job writes how well a job used what it had, what is wrong with it, and what its user may change.
+// Job writes how well a job used its resources, the problems found, and the lines that its user may change.
 func Job(w io.Writer, j *view.Job, s Style) error {
 	t := &text{Style: s}
 	t.header(j)
@@ -27,7 +27,7 @@ func Job(w io.Writer, j *view.Job, s Style) error {
 	return t.print(w)
 }
 
-// header tells which job it is, where and when it ran, and how it ended.
+// header writes the identity of the job, its time and place, and its end.
 func (t *text) header(j *view.Job) {
 	named := max(20, t.cells()/4)
 	who := []string{t.clean(j.User, 20), t.clean(j.Account, 20), t.clean(j.Queue, 20)}
@@ -61,7 +61,7 @@ func (t *text) header(j *view.Job) {
 	}
 }
 
-// earlier tells of another life of the job.
+// earlier writes a line about another life of the job.
 func (t *text) earlier(l view.Life) {
 	parts := []string{fmt.Sprintf("Restart %d", l.Restart), t.clean(l.State, 20)}
 	if l.Start != nil {
@@ -73,7 +73,7 @@ func (t *text) earlier(l view.Life) {
 	t.lines(flow(parts, " ", t.cells()))
 }
 
-// start is when the job began, or the first interval that was measured.
+// start returns the start of the job, or of the first measured interval.
 func start(j *view.Job) int64 {
 	if j.Start != nil && *j.Start > 0 {
 		return *j.Start
@@ -88,7 +88,7 @@ func until(j *view.Job) int64 {
 	return j.UntilMs
 }
 
-// state tells how long the job runs, of the time that it asked for.
+// state writes the job's state and running time, with the time limit if there is one.
 func (t *text) state(j *view.Job) string {
 	words := strings.TrimSpace(t.clean(j.State, 20) + " " + clock(float64(until(j)-start(j))/1000))
 	if j.TimeLimitS != nil && *j.TimeLimitS > 0 {
@@ -97,7 +97,7 @@ func (t *text) state(j *view.Job) string {
 	return words
 }
 
-// seen tells what is missing, and how exact the rest is.
+// seen writes the missing share of the data, and the accuracy of the rest.
 func (t *text) seen(j *view.Job) {
 	complete := "Seen 100 %."
 	switch {
@@ -135,7 +135,7 @@ func gapWords(s Style, j *view.Job) string {
 	return words
 }
 
-// imbalance tells how different the cores are.
+// imbalance writes how much the cores differ.
 func (t *text) imbalance(j *view.Job) {
 	m := metric(j, "cpu_user")
 	if m == nil || math.IsNaN(spread(m)) || isPseudo(j) {
@@ -149,7 +149,7 @@ func (t *text) imbalance(j *view.Job) {
 	t.hanging("Imbalance  ", 11, 11, words)
 }
 
-// notes are the findings, the worst first, with the lines that the user may change.
+// notes writes the findings, the worst first, with the lines that the user may change.
 func (t *text) notes(j *view.Job) {
 	var open, over []*schemas.Finding
 	named := 0
@@ -190,11 +190,11 @@ func (t *text) note(f *schemas.Finding, named int) {
 	id := left(t.clean(f.Rule, 40), named)
 	t.hanging(" "+t.paint(colorOf(f.Class), left(t.clean(f.Class, 4), 4))+" "+id+"  ", indent+named+2, indent, hint)
 	if f.Slurm != "" {
-		t.line(strings.Repeat(" ", indent), t.clean(f.Slurm, 1000)) // whole, so that it can be copied
+		t.line(strings.Repeat(" ", indent), t.clean(f.Slurm, 1000)) // uncut, so that it can be copied
 	}
 }
 
-// footer tells which rules do not count, and where to look further.
+// footer lists the rules that do not count, and the commands that show more.
 func (t *text) footer(j *view.Job) {
 	var other, unknown []string
 	for _, r := range j.NotEvaluated {

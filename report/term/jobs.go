@@ -35,7 +35,7 @@ func Jobs(w io.Writer, l *view.Lists, s Style) error {
 	return t.print(w)
 }
 
-// columnsOf are the columns of a list of jobs. What is not known is a dash, since 0 would be a claim.
+// columnsOf returns the columns of a list of jobs. Unknown values are dashes, since 0 would be a claim.
 func (t *text) columnsOf(rows []view.JobLine) []column {
 	of := func(head string, right bool, drop, least int, cell func(r *view.JobLine) string) column {
 		c := column{head: head, right: right, drop: drop, least: least}
@@ -78,7 +78,7 @@ func (t *text) columnsOf(rows []view.JobLine) []column {
 	return append(all, t.worst(rows))
 }
 
-// sorted are the columns of what the list is sorted by, where no other shows it.
+// sorted returns the columns of the values by which the list is sorted, unless another column shows them.
 func (t *text) sorted(rows []view.JobLine) (all []column) {
 	if len(rows) == 0 {
 		return nil
@@ -93,7 +93,7 @@ func (t *text) sorted(rows []view.JobLine) (all []column) {
 	return all
 }
 
-// worst is the column of each job's worst finding. It is a dash if no rule looked at the job.
+// worst returns the column of each job's worst finding. It is a dash if no rule was evaluated for the job.
 func (t *text) worst(rows []view.JobLine) column {
 	c := column{head: "WORST FINDING"}
 	for i := range rows {
@@ -158,7 +158,7 @@ func Several(w io.Writer, jobs []*view.Job, all *view.Job, s Style) error {
 	return t.print(w)
 }
 
-// lineOf is a job as a line of a list.
+// lineOf returns a job as a line of a list.
 func lineOf(j *view.Job) view.JobLine {
 	l := view.JobLine{
 		Job: j.Job, Cluster: j.Cluster, Judged: j.AnyEvaluated() && !j.Part,
@@ -178,7 +178,7 @@ func lineOf(j *view.Job) view.JobLine {
 	if m := metric(j, "cpu_user"); m != nil {
 		l.Spread = keep(spread(m))
 	}
-	for _, name := range []string{"job_mem_used", "mem_used"} { // that of the nodes, if it is known
+	for _, name := range []string{"job_mem_used", "mem_used"} { // prefer the memory of the nodes, if it is known
 		if m := metric(j, name); m != nil {
 			l.MemPerNode = keep(m.Total.D[10])
 		}

@@ -28,7 +28,7 @@ func Rules(w io.Writer, j *view.Job, all []rules.Rule, s Style) error {
 	return t.print(w)
 }
 
-// result tells what a rule said of a job.
+// result describes the result of a rule for a job.
 func (t *text) result(j *view.Job, r *rules.Rule, all []rules.Rule) (words, color string) {
 	for i := range j.Findings {
 		f := &j.Findings[i]
@@ -53,7 +53,7 @@ func (t *text) result(j *view.Job, r *rules.Rule, all []rules.Rule) (words, colo
 	return "does not hold", ""
 }
 
-// shareOf is how often a rule held, of the times that it could be told.
+// shareOf returns the share of evaluations in which a rule held.
 func shareOf(f *schemas.Finding) string {
 	if f.Evaluated == 0 {
 		return "-"
@@ -61,7 +61,7 @@ func shareOf(f *schemas.Finding) string {
 	return percent(float64(f.Matched) / float64(f.Evaluated))
 }
 
-// Findings writes all that is known of each finding of a job.
+// Findings writes each finding of a job in full.
 func Findings(w io.Writer, j *view.Job, s Style) error {
 	t := &text{Style: s}
 	if len(j.Findings) == 0 {
@@ -110,14 +110,15 @@ func (t *text) detail(f *schemas.Finding) {
 	}
 }
 
-// Totals writes all deciles of each metric over the whole life, and their bounds where they are not exact.
+// Totals writes all deciles of each metric over the whole life, and their bounds if they are not exact.
 func Totals(w io.Writer, j *view.Job, s Style) error {
 	t := &text{Style: s}
 	heads := []string{"min", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "max"}
 	all := make([]column, 2, len(heads)+4)
 	all[0], all[1] = column{head: "METRIC"}, column{head: "RANK ERROR", right: true, drop: 1}
 	for k, head := range heads {
-		// A narrow terminal has the deciles near the median and the extremes alone.
+		// A narrow terminal drops d2 and d8 first, then the deciles nearer to the median. The extremes, d1, d5 and d9
+		// always stay.
 		drop := []int{0, 0, 6, 4, 3, 0, 3, 4, 6, 0, 0}[k]
 		all = append(all, column{head: strings.ToUpper(head), right: true, drop: drop})
 	}

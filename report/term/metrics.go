@@ -30,8 +30,8 @@ func numberOf(t *view.Total, head string) float64 {
 	return t.D[9]
 }
 
-// metrics shows a line for each metric: numbers of the whole life, the band of its deciles, the median over time. With
-// bounds, each metric that is not exact has two more lines.
+// metrics writes a line for each metric: numbers of the whole life, the band of its deciles, the median over time. With
+// bounds set, a metric that is not exact gets two more lines.
 func (t *text) metrics(j *view.Job, bounds bool) {
 	t.line()
 	if len(j.Metrics) == 0 {
@@ -74,7 +74,7 @@ func (t *text) metrics(j *view.Job, bounds bool) {
 	}
 }
 
-// few names the metrics that only some nodes have, such as those that canaries alone measure.
+// few names the metrics that only some nodes measured, such as metrics of canaries.
 func (t *text) few(j *view.Job) {
 	named := map[string][]string{} // by their share of the nodes
 	var shares []string
@@ -93,12 +93,12 @@ func (t *text) few(j *view.Job) {
 	}
 }
 
-// isZero reports whether nothing of a metric ever happened. Such metrics share a line.
+// isZero reports whether all values of a metric are 0. Such metrics share a line.
 func isZero(m *view.Metric) bool {
 	return m.Total.Known && m.Total.Count > 0 && m.Total.D[0] == 0 && m.Total.D[10] == 0
 }
 
-// metricTable has the widths of the columns of the table of metrics. What has no width is left out.
+// metricTable contains the widths of the columns of the table of metrics. Columns of width 0 are left out.
 type metricTable struct {
 	picture
 	rows         []metricRow
@@ -108,10 +108,10 @@ type metricTable struct {
 	numbers      []int
 }
 
-// layout chooses the columns that the terminal has room for. A picture comes before the names of nodes, and before the
+// layout chooses the columns that fit the terminal. Pictures take precedence over the names of nodes and over the
 // extremes.
 func (t *text) layout(j *view.Job, bounds bool) *metricTable {
-	const drawn = 20 // cells that a picture should have
+	const drawn = 20 // least number of cells for the pictures
 	if t.cells() >= wide {
 		if len(j.Nodes) > 1 && !j.Several() {
 			if m := t.tableOf(j, allNumbers, true, bounds); m.band+m.spark >= drawn {
@@ -193,7 +193,7 @@ func (t *text) metricRows(j *view.Job, heads []string, bounds bool) (rows []metr
 		for _, head := range heads {
 			show := func(of *view.Total) string {
 				if of != &m.Total && head == "mean" {
-					return "" // it has no bounds
+					return "" // without bounds
 				}
 				return t.value(numberOf(of, head), m.Unit, view.TextOf(m.Name).Percent)
 			}
@@ -219,7 +219,7 @@ func (r metricRow) differs(of metricRow) bool {
 	return false
 }
 
-// nameCells is the width of the column of names. A longer name has a line of its own.
+// nameCells returns the width of the column of names. A longer name takes a line of its own.
 func (t *text) nameCells(rows []metricRow) int {
 	named := 9
 	most := 22
@@ -234,12 +234,12 @@ func (t *text) nameCells(rows []metricRow) int {
 	return named
 }
 
-// picture is the room for a band and a sparkline; 0 is none.
+// picture is the room for a band and for a sparkline, in cells; 0: left out.
 type picture struct{ band, spark int }
 
-// room divides what is left of a line. A band or a sparkline of less than 8 cells shows nothing.
+// room divides the rest of a line. A band or a sparkline of less than 8 cells would show nothing.
 func room(left int) picture {
-	left -= 4 // before each
+	left -= 4 // spaces before each
 	switch {
 	case left < 8:
 		return picture{}

@@ -12,7 +12,7 @@ import (
 	"github.com/weirhpc/weir/selection"
 )
 
-// Selection writes which metrics are worth measuring, what stands for each of the others, and what that saves.
+// Selection writes the metrics worth measuring, the representatives of all others, and the saving.
 func Selection(w io.Writer, r *selection.Report, s Style) error {
 	t := &text{Style: s}
 	t.selected(r)
@@ -28,7 +28,7 @@ func Selection(w io.Writer, r *selection.Report, s Style) error {
 	return t.print(w)
 }
 
-// selected is the answer, in a few lines.
+// selected writes the answer, in a few lines.
 func (t *text) selected(r *selection.Report) {
 	tiers := map[string]int{}
 	for _, k := range r.Kept {
@@ -82,7 +82,7 @@ func (t *text) section(head string) {
 	t.line(t.paint(bold, head))
 }
 
-// r2 is a share of the variance. Far below 0 its size tells nothing.
+// r2 writes a share of the variance. Far below 0, its size means nothing.
 func r2(v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -129,7 +129,7 @@ func (t *text) scores(r *selection.Report) {
 	}
 }
 
-// kept lists the metrics that are kept, and why.
+// kept lists the kept metrics with the reasons.
 func (t *text) kept(r *selection.Report) {
 	if len(r.Kept) == 0 {
 		return
@@ -181,7 +181,7 @@ func (t *text) names(head string, names []string) {
 	t.hanging(head, width(head), 2, strings.Join(cleaned, " "))
 }
 
-// curve is R² against the number of metrics.
+// curve writes R² against the number of metrics.
 func (t *text) curve(r *selection.Report) {
 	if len(r.Curve) == 0 {
 		return
@@ -194,7 +194,7 @@ func (t *text) curve(r *selection.Report) {
 	t.lines(flow(parts, "   ", t.cells()))
 }
 
-// costs says what is saved by source.
+// costs writes the saving by source.
 func (t *text) costs(r *selection.Report) {
 	if len(r.Dropped) == 0 && r.Cost == nil {
 		return
@@ -226,7 +226,7 @@ func (t *text) costs(r *selection.Report) {
 	}
 }
 
-// frontier is what doing without whole sources costs. It chooses nothing.
+// frontier writes the cost of doing without whole sources. It has no influence on the selection.
 func (t *text) frontier(r *selection.Report) {
 	if len(r.Frontier) < 2 {
 		return
@@ -243,7 +243,7 @@ func (t *text) frontier(r *selection.Report) {
 	t.table(rows, "lrrr")
 }
 
-// dropped says for each metric that is dropped what stands for it.
+// dropped lists the dropped metrics with their representatives.
 func (t *text) dropped(r *selection.Report) {
 	if len(r.Dropped) == 0 {
 		return
@@ -300,7 +300,8 @@ func (t *text) remarks(head string, all []string) {
 	}
 }
 
-// table writes rows below a line of heads: l to the left, r to the right. A narrow terminal has shorter names.
+// table writes rows below a line of heads: l aligns a column to the left, r to the right. A narrow terminal shows
+// shorter names.
 func (t *text) table(rows [][]string, align string) {
 	columns := make([]column, len(align))
 	for i := range columns {
@@ -316,5 +317,5 @@ func (t *text) table(rows [][]string, align string) {
 	t.grid(columns)
 }
 
-// leastName is how far a column of names is cut.
+// leastName is the width down to which a column of names is cut.
 const leastName = 8

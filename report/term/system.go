@@ -24,7 +24,7 @@ func System(w io.Writer, r *machine.Report, s Style) error {
 	return t.print(w)
 }
 
-// name is a name as it fits into a line that is wrapped.
+// name cleans a name and cuts it to cells, for a line that is wrapped.
 func (t *text) name(name string, cells int) string {
 	return t.clean(name, min(cells, max(t.cells()-14, 6)))
 }
@@ -82,7 +82,7 @@ const (
 	boxCells                                         = 24
 )
 
-// quartiles are columns of numbers.
+// quartiles formats the columns of numbers.
 func quartiles(p25, median, p75, mean string) string {
 	return right(p25, quartileCells) + right(median, quartileCells) + right(p75, quartileCells) +
 		right(mean, quartileCells)
@@ -154,7 +154,7 @@ func (t *text) users(of []machine.OffUser) string {
 	return strings.Join(all, ", ")
 }
 
-// plainNumber is a number of a column whose head has the unit.
+// plainNumber formats a number for a column with the unit in its head.
 func plainNumber(v float64, unit string) string {
 	if unit == "1" {
 		return fmt.Sprintf("%.1f", 100*v)
@@ -191,7 +191,7 @@ func (t *text) jobSizes(sizes []machine.MonthSize) {
 	}
 }
 
-// kernelShare is where a job's time in the kernel is worth a line.
+// kernelShare is the share of time in the kernel from which a job is listed.
 const kernelShare = 0.1
 
 func (t *text) kernel(jobs []machine.KernelJob) {

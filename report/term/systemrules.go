@@ -9,10 +9,10 @@ import (
 	"github.com/weirhpc/weir/report/machine"
 )
 
-// shownAccounts and shownProperties bound what a person reads.
+// shownAccounts, shownProperties and shownJobs bound the lists for a person.
 const shownAccounts, shownProperties, shownJobs = 10, 4, 10
 
-// properties lists accounts by what tuning them is worth, and the jobs.
+// properties lists the accounts by the gain from tuning their jobs, and the worst jobs.
 func (t *text) properties(r *machine.Report) {
 	accounts := slices.DeleteFunc(slices.Clone(r.Accounts), func(l machine.Line) bool { return l.Cost <= 0 })
 	t.line()
@@ -55,7 +55,7 @@ func (t *text) beside(head, words string) {
 	t.hanging(head, width(head), 4, words)
 }
 
-// cellsOf are the properties that cost most.
+// cellsOf writes the most expensive properties.
 func (t *text) cellsOf(l *machine.Line, rules []machine.Rule) string {
 	var order []int
 	for i := range l.Cells {
@@ -79,7 +79,7 @@ func (t *text) cellsOf(l *machine.Line, rules []machine.Rule) string {
 	return strings.Join(parts, ", ")
 }
 
-// notMeasured names the rules that no job could be judged by.
+// notMeasured names the rules for which no job had the metrics.
 func (t *text) notMeasured(r *machine.Report) {
 	var names []string
 	for i, rule := range r.Rules {

@@ -1,7 +1,7 @@
-// Package term writes what a job did as text for a terminal. It knows nothing of files and brokers.
+// Package term writes reports about jobs and the machine as text for a terminal. It knows nothing of files and brokers.
 //
-// Every datum is cleaned before it is written: names of jobs, users and nodes hold whatever their authors chose. Colour
-// repeats words, and never carries meaning alone.
+// Every datum is cleaned before it is written: names of jobs, users and nodes may hold any characters. Colour repeats
+// words, and never carries meaning alone.
 package term
 
 import (
@@ -14,21 +14,21 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Style is what the reader's terminal can show.
+// Style describes the capabilities of the reader's terminal.
 type Style struct {
 	Width int  // cells of a line; 0 is 80
-	ASCII bool // it shows nothing but ASCII
-	Color bool // it understands control sequences
+	ASCII bool // the terminal shows ASCII only
+	Color bool // the terminal understands control sequences
 
-	Where string // flags that say where a job is read, each after a space, for the commands that a report names
+	Where string // flags that select the source of a job, each after a space, for the commands that a report suggests
 }
 
-// Widths that the reports are made for. Below narrow there are names and numbers alone.
+// Widths for which the reports are designed. Below narrow they consist of names and numbers alone.
 const (
 	narrow  = 60
 	usual   = 80
 	wide    = 120
-	longest = 500 // no line needs more
+	longest = 500 // no line needs to be longer
 )
 
 // cells is the width of a line.
@@ -42,8 +42,8 @@ func (s Style) cells() int {
 // marksOfOne bounds the runes of one character, so that a heap of accents stays in its line.
 const marksOfOne = 8
 
-// Clean returns a text as it may be written to a terminal that shows UTF-8. Characters that drive a terminal become
-// question marks. A text that needs more than so many cells ends in an ellipsis.
+// Clean returns a text that is safe to write to a terminal with UTF-8. Characters that drive a terminal become question
+// marks. A text that needs more than the given cells ends in an ellipsis.
 func Clean(text string, cells int) string { return cut(text, cells, "…") }
 
 // clean is Clean for the reader's terminal.
@@ -88,7 +88,7 @@ func cut(text string, cells int, mark string) string {
 	return kept.String()
 }
 
-// width is the number of cells that a cleaned text takes.
+// width returns the number of cells that a cleaned text takes.
 func width(text string) int { return uniseg.StringWidth(text) }
 
 // left and right pad a cleaned text with spaces, behind and before it.
@@ -100,7 +100,7 @@ func right(text string, cells int) string {
 	return strings.Repeat(" ", max(0, cells-width(text))) + text
 }
 
-// flow joins parts with a gap, and begins a new line where the next part would not fit.
+// flow joins parts with a gap, and begins a new line if the next part would not fit.
 func flow(parts []string, gap string, cells int) (lines []string) {
 	line := ""
 	for _, p := range parts {
@@ -124,7 +124,7 @@ func flow(parts []string, gap string, cells int) (lines []string) {
 // wrap breaks a cleaned text between words. A word that is longer than a line stays whole.
 func wrap(text string, cells int) []string { return flow(strings.Fields(text), " ", cells) }
 
-// Colours are those that a terminal's user has chosen for their numbers.
+// Colours are given as numbers, so that the user's palette applies.
 const (
 	red    = "31"
 	yellow = "33"
@@ -132,7 +132,7 @@ const (
 	bold   = "1"
 )
 
-// paint colours a text that is padded already. The text is ours.
+// paint colours a padded text. The text must be clean.
 func (s Style) paint(color, text string) string {
 	if !s.Color || color == "" || strings.TrimSpace(text) == "" {
 		return text
@@ -140,7 +140,7 @@ func (s Style) paint(color, text string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
-// colorOf is the colour of a finding's class.
+// colorOf returns the colour of a finding's class.
 func colorOf(class string) string {
 	switch class {
 	case schemas.ClassHigh:
@@ -153,7 +153,7 @@ func colorOf(class string) string {
 	return ""
 }
 
-// text collects the lines of a report, which is written at once.
+// text collects the lines of a report, to write them at once.
 type text struct {
 	Style
 	b strings.Builder

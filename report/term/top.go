@@ -12,14 +12,14 @@ import (
 	"github.com/weirhpc/weir/report/machine"
 )
 
-// TopOptions are how `weir top` begins.
+// TopOptions are the initial settings of `weir top`.
 type TopOptions struct {
 	Style
 	User, Queue string        // show jobs of these alone; empty: all
-	Metric      string        // whose band is shown
+	Metric      string        // metric of the bands
 	Sort        string        // one of TopSorts
 	Rows        int           // lines of a frame that is printed; 0: all
-	Late        time.Duration // a frame of an interval that ended so long ago tells its age; 0: none does
+	Late        time.Duration // a frame shows its age if its interval ended longer ago; 0: never
 }
 
 // NewScreen returns the screen of the process's terminal.
@@ -31,8 +31,8 @@ func NewScreen() (tcell.Screen, error) {
 	return screen, nil
 }
 
-// Top shows frames on a screen until the person quits, ctx ends, or there are no more frames. It draws once a frame,
-// and when a key, a new size or the age of the last frame changes what is shown.
+// Top shows frames on a screen until the person quits, ctx ends, or the channel closes. It redraws for each frame, for
+// a key or a new size, and when the displayed age of the last frame changes.
 func Top(ctx context.Context, screen tcell.Screen, frames <-chan *machine.Frame, o TopOptions) error {
 	if err := screen.Init(); err != nil {
 		return fmt.Errorf("opening the terminal: %w: `weir top --once` prints a frame", err)
@@ -96,7 +96,7 @@ func TopOnce(w io.Writer, f *machine.Frame, o TopOptions) error {
 	return t.print(w)
 }
 
-// run is a text of one colour. It is clean.
+// run is a clean text of one colour.
 type run struct {
 	text, color string
 	reverse     bool
@@ -105,7 +105,7 @@ type run struct {
 // line is a line of a screen.
 type line []run
 
-// draw shows the view. A line is cut where the screen ends.
+// draw shows the view. Lines are cut at the edge of the screen.
 func (v *topView) draw(screen tcell.Screen) {
 	v.Width, v.height = screen.Size()
 	screen.Clear()
@@ -127,7 +127,7 @@ func (v *topView) draw(screen tcell.Screen) {
 	screen.Show()
 }
 
-// look is how the screen shows a run. Colours are those that a terminal's user has chosen.
+// look returns the style of a run. The terminal's palette applies.
 func (v *topView) look(r run) tcell.Style {
 	s := tcell.StyleDefault.Reverse(r.reverse)
 	if !v.Color {

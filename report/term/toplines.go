@@ -10,7 +10,7 @@ import (
 	"github.com/weirhpc/weir/report/view"
 )
 
-// lines is what the screen shows.
+// lines returns the lines of the screen.
 func (v *topView) lines() []line {
 	switch {
 	case v.frame == nil:
@@ -29,7 +29,7 @@ func (v *topView) lines() []line {
 	return lines
 }
 
-// table is the machine, the jobs, and the keys.
+// table returns the lines for the machine, the jobs, and the keys.
 func (v *topView) table(rows int) []line {
 	from := v.scroll(rows)
 	lines := []line{v.header(), v.machine(), v.columns()}
@@ -47,7 +47,7 @@ func (v *topView) table(rows int) []line {
 	return append(lines, v.footer())
 }
 
-// scroll returns the first job that is shown, so that the selected one is.
+// scroll returns the index of the first job on the screen, so that the selected job is visible.
 func (v *topView) scroll(rows int) int {
 	at := max(0, v.selected())
 	v.top = min(max(v.top, at-rows+1), at)
@@ -55,7 +55,7 @@ func (v *topView) scroll(rows int) int {
 	return v.top
 }
 
-// nobody is why there are no jobs.
+// nobody returns the reason for an empty list of jobs.
 func (v *topView) nobody() string {
 	switch {
 	case len(v.frame.Jobs) == 0:
@@ -75,7 +75,7 @@ func (v *topView) header() line {
 	return line{{text: v.clean(strings.Join(parts, "  "), v.cells()), color: bold}}
 }
 
-// clock is the start of the interval. Where news of later ones is missing, it says since when.
+// clock writes the start of the interval, or if newer intervals are overdue, the time since which they are.
 func (v *topView) clock() string {
 	if v.frame == nil {
 		return ""
@@ -100,7 +100,7 @@ func (v *topView) clock() string {
 	return fmt.Sprintf("NOTHING CAME SINCE %s, %s ago", text, span(age.Truncate(step).Milliseconds()))
 }
 
-// machine is how busy the cores are. A letter of the bar is a share of all cores.
+// machine writes how busy the cores are. Each letter of the bar stands for a share of all cores.
 func (v *topView) machine() line {
 	busy, wasted, free, notSeen, ok := v.frame.Cores.Shares()
 	if !ok {
@@ -156,7 +156,7 @@ func (v *topView) columns() line {
 	return line{{text: v.clean(b.String(), v.cells()), color: bold}}
 }
 
-// row is the line of a job.
+// row writes the line of a job.
 func (v *topView) row(j *machine.FrameJob, low, high float64) line {
 	busy, spread := math.NaN(), math.NaN()
 	if j.Busy != nil {
@@ -196,7 +196,7 @@ func (v *topView) row(j *machine.FrameJob, low, high float64) line {
 	return append(append(l, run{text: b.String()}), v.finding(j)...)
 }
 
-// finding is the worst one, or a dash.
+// finding writes the worst finding, or a dash.
 func (v *topView) finding(j *machine.FrameJob) line {
 	w := worst(j)
 	if w.Finding == nil {
@@ -217,7 +217,8 @@ func (v *topView) cutLine(l line) line {
 	return l
 }
 
-// scale is what the bands run over: all of a share, otherwise from the least to the largest value of all jobs.
+// scale returns the range of the bands: the whole of a share, otherwise from the smallest to the largest value of all
+// jobs.
 func (v *topView) scale() (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, j := range v.jobs {

@@ -27,7 +27,8 @@ func (v *topView) help() (lines []line) {
 	return append([]line{{{text: "weir top", color: bold}}, nil}, lines...)
 }
 
-// jobPage is the page of the selected job. In an interval without a summary of it, it is no other job's.
+// jobPage writes the page of the selected job. If this interval lacks a summary of it, the page says so, and never
+// shows another job.
 func (v *topView) jobPage() []line {
 	at := slices.IndexFunc(v.frame.Jobs, func(j machine.FrameJob) bool { return j.JobKey == v.at })
 	if at >= 0 {
@@ -77,7 +78,8 @@ func (v *topView) job(j *machine.FrameJob) []line {
 	return append(lines, v.jobKeys())
 }
 
-// firstShown are the metrics of a job in the order of a report, and the others by name. A screen may not have all.
+// firstShown returns the metrics of a job in the order of a report, and the others by name. A screen may be too short
+// for all.
 func firstShown(j *machine.FrameJob) (names []string) {
 	for i := range j.Metrics {
 		names = append(names, j.Metrics[i].Name)

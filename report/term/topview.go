@@ -17,13 +17,13 @@ import (
 // TopSorts are the orders of `weir top`. The first one is the default.
 var TopSorts = []string{"finding", "busy", "spread", "nodes", "user", "job"}
 
-// topView is what `weir top` shows, and what keys have made of it.
+// topView is the state of `weir top`: the last frame, and the choices that the person made by keys.
 type topView struct {
 	TopOptions
 	height   int
 	frame    *machine.Frame
 	now      time.Time
-	jobs     []*machine.FrameJob // those that are shown, in order
+	jobs     []*machine.FrameJob // the jobs shown, in order
 	reversed bool
 	found    bool           // only jobs with findings
 	at       schemas.JobKey // the selected job
@@ -33,7 +33,7 @@ type topView struct {
 	quit     bool
 }
 
-// page is what fills the screen.
+// page selects the contents of the screen.
 type page int
 
 const (
@@ -58,7 +58,7 @@ func (v *topView) show(f *machine.Frame) {
 	v.arrange()
 }
 
-// arrange selects and orders the jobs. The selected job stays selected while it is there.
+// arrange selects and orders the jobs. The selected job stays selected while it is in the list.
 func (v *topView) arrange() {
 	v.jobs = nil
 	if v.frame == nil {
@@ -78,12 +78,12 @@ func (v *topView) arrange() {
 		}
 		return order
 	})
-	if v.selected() < 0 && len(v.jobs) > 0 && v.page != pageJob { // a page stays that of its job
+	if v.selected() < 0 && len(v.jobs) > 0 && v.page != pageJob { // a page keeps its job
 		v.at = v.jobs[0].JobKey
 	}
 }
 
-// compare has the jobs first that a person looks for: the worst, the largest. What is not known comes last.
+// compare orders jobs as a person looks for them: the worst or the largest first. Unknown values come last.
 func (v *topView) compare(a, b *machine.FrameJob) int {
 	switch v.Sort {
 	case "finding":
@@ -120,13 +120,13 @@ func (v *topView) spread(j *machine.FrameJob) *float64 {
 	return nil
 }
 
-// ranked is a finding with its rank: 0 is none.
+// ranked is a finding with the rank of its class; 0: no finding.
 type ranked struct {
 	*schemas.Finding
 	class int
 }
 
-// classes are those of findings, the mildest first.
+// classes are the classes of findings, the mildest first.
 var classes = []string{schemas.ClassLow, schemas.ClassMed, schemas.ClassHigh}
 
 // worst returns the worst finding of a job.
@@ -147,12 +147,12 @@ func (r ranked) compare(other ranked) int {
 	return cmp.Or(cmp.Compare(r.class, other.class), cmp.Compare(r.Severity, other.Severity))
 }
 
-// selected is the place of the selected job, or -1.
+// selected returns the index of the selected job, or -1.
 func (v *topView) selected() int {
 	return slices.IndexFunc(v.jobs, func(j *machine.FrameJob) bool { return j.JobKey == v.at })
 }
 
-// event takes what the person did, and reports whether the screen has changed.
+// event handles an input event, and reports whether the screen has changed.
 func (v *topView) event(e tcell.Event) bool {
 	switch e := e.(type) {
 	case *tcell.EventResize:
@@ -167,7 +167,7 @@ func (v *topView) event(e tcell.Event) bool {
 	return false
 }
 
-// longestName bounds what is typed.
+// longestName bounds the name that a person types.
 const longestName = 64
 
 // typing takes a key while a user's name is typed.
@@ -219,7 +219,7 @@ func (v *topView) key(e *tcell.EventKey) bool {
 }
 
 func (v *topView) letter(letter rune) bool {
-	if v.page != pageJobs && letter != '?' { // other pages do not show what the letters change
+	if v.page != pageJobs && letter != '?' { // the letters have no effect on other pages
 		return false
 	}
 	switch letter {
@@ -257,5 +257,5 @@ const (
 	footLines = 1
 )
 
-// room is how many jobs fit.
+// room returns the number of jobs that fit.
 func (v *topView) room() int { return max(1, v.height-headLines-footLines) }

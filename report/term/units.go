@@ -10,7 +10,7 @@ import (
 	"github.com/weirhpc/weir/report/view"
 )
 
-// shortUnits are units as a column has room for them.
+// shortUnits are the units that need a shorter form in a column.
 var shortUnits = map[string]string{"1": "", "FLOP/s": "F/s", "FLOP/B": "F/B", "1/s": "/s", "degC": "C"}
 
 // value returns a number of a metric for people: a percentage for a share, a prefix of SI from 1 up, and three digits.
@@ -44,7 +44,7 @@ func threeDigits(v float64) string {
 // percent returns a share in %, or a dash.
 func percent(v float64) string { return orDash(view.Percent(v, false)) }
 
-// tenths is a share in % that is never rounded up to all.
+// tenths writes a share in %, which is never rounded up to 100.
 func tenths(v float64) string { return view.Floor(v) }
 
 // count returns a whole number with commas.
@@ -81,10 +81,10 @@ func span(ms int64) string {
 	return fmt.Sprintf("%d ms", ms)
 }
 
-// moment is a time of UTC, which each report says once. The day is there wherever a time could be of another one.
+// moment writes a time in UTC, as each report notes once. It includes the date.
 func moment(ms int64) string { return view.Time(ms).Format("Mon 2006-01-02 15:04") }
 
-// hour is a time of the same day as another time, or else a moment.
+// hour writes a time as briefly as near allows: without the date on the same day, with the weekday within 24 hours.
 func hour(ms, near int64) string {
 	t, n := view.Time(ms), view.Time(near)
 	if t.YearDay() == n.YearDay() && t.Year() == n.Year() {

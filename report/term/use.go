@@ -9,10 +9,10 @@ import (
 	"github.com/weirhpc/weir/report/view"
 )
 
-// spread is the difference of the cores that work most and least, as shares of their time.
+// spread returns the difference between the cores that work most and least, as a share of their time.
 func spread(m *view.Metric) float64 { return m.Total.D[9] - m.Total.D[1] }
 
-// metric returns a metric that has values, or nil.
+// metric returns a metric with values, or nil.
 func metric(j *view.Job, name string) *view.Metric {
 	if m := j.Find(name); m != nil && m.Total.Count > 0 {
 		return m
@@ -20,7 +20,7 @@ func metric(j *view.Job, name string) *view.Metric {
 	return nil
 }
 
-// finding is the open finding of a rule, or nil.
+// finding returns the open finding of a rule, or nil.
 func finding(j *view.Job, rule string) *schemas.Finding {
 	for i := range j.Findings {
 		if f := &j.Findings[i]; f.Rule == rule && f.State == schemas.FindingOpen {
@@ -30,7 +30,7 @@ func finding(j *view.Job, rule string) *schemas.Finding {
 	return nil
 }
 
-// uses draws a bar for each thing that the job had.
+// uses draws a bar for each resource of the job.
 func (t *text) uses(j *view.Job) {
 	all := j.Uses()
 	if len(all) == 0 {
@@ -69,5 +69,5 @@ func (t *text) uses(j *view.Job) {
 	t.hanging("", 0, 2, why+strings.Join(unknown, ", ")+".")
 }
 
-// isPseudo reports whether a job is the whole machine, or what no job holds of it.
+// isPseudo reports whether a job stands for the whole machine, or for the part outside of jobs.
 func isPseudo(j *view.Job) bool { return j.JobID == schemas.JobSystem || j.JobID == schemas.JobRest }
