@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// axis is the time since the start of several jobs, in bins.
+// axis is the time since the start of each of several jobs, in bins.
 type axis struct {
 	widthMs, longestMs int64
 	count              int
 }
 
-// axisOf returns an axis that all jobs fit on, with bins as wide as the widest of theirs.
+// axisOf returns an axis that fits all jobs. Its bins are as wide as the widest bins of the jobs.
 func axisOf(jobs []*Job) axis {
 	a := axis{widthMs: 1}
 	for _, j := range jobs {
@@ -29,15 +29,15 @@ func axisOf(jobs []*Job) axis {
 	return a
 }
 
-// reach returns the bins that a time of a job lies in, and whether it lies in any.
+// reach returns the bins that a time of a job touches. ok is false if it lies outside of the axis.
 func (a axis) reach(j *Job, startMs, endMs int64) (first, last int, ok bool) {
 	first = int(max(0, floorDiv(startMs-j.FirstMs, a.widthMs)))
 	last = int(min(int64(a.count-1), floorDiv(endMs-1-j.FirstMs, a.widthMs)))
 	return first, last, first <= last
 }
 
-// bins returns the bins of a metric of several jobs. A bin that lies across two counts in the first, and the envelopes
-// of both hold it.
+// bins returns the bins of a metric of several jobs. A bin that lies across two bins of the axis counts in the first,
+// and the envelopes of both contain it.
 func (a axis) bins(jobs []*Job, key metricKey) []Bin {
 	all := make([]binBuild, a.count)
 	for i := range all {
@@ -87,7 +87,7 @@ func (a axis) add(all []binBuild, j *Job, m *Metric) {
 	}
 }
 
-// properties returns the severity maps of several jobs as one: in each bin the worst of them.
+// properties merges the severity maps of several jobs. Each bin takes the worst severity.
 func (a axis) properties(jobs []*Job) (all []Property) {
 	weights := map[string]float64{}
 	for _, j := range jobs {
@@ -118,7 +118,7 @@ func (a axis) properties(jobs []*Job) (all []Property) {
 	return all
 }
 
-// ByWorst orders properties: the worst first, and those that were not evaluated last.
+// ByWorst orders properties from the worst, with those not evaluated last.
 func ByWorst(a, b Property) int {
 	rank := func(p *Property) int {
 		if p.Why != "" {
@@ -130,7 +130,7 @@ func ByWorst(a, b Property) int {
 		cmp.Compare(a.Rule, b.Rule))
 }
 
-// unknown returns numbers that are not known.
+// unknown returns n values of NaN.
 func unknown(n int) []float64 {
 	all := make([]float64, n)
 	for i := range all {

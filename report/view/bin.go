@@ -42,7 +42,7 @@ func (bin *binBuild) join(o *binBuild) {
 	}
 }
 
-// widen makes the envelope hold further deciles.
+// widen extends the envelope by further deciles.
 func (bin *Bin) widen(low, high *[11]float64, d5 float64) {
 	for k := range low {
 		bin.Low[k], bin.High[k] = least(bin.Low[k], low[k]), most(bin.High[k], high[k])
@@ -50,7 +50,7 @@ func (bin *Bin) widen(low, high *[11]float64, d5 float64) {
 	bin.D5Min, bin.D5Max = least(bin.D5Min, d5), most(bin.D5Max, d5)
 }
 
-// least returns the lesser of two numbers. One that is not known does not count.
+// least returns the smaller of two numbers. NaN does not count.
 func least(a, b float64) float64 {
 	if math.IsNaN(a) || b < a {
 		return b
@@ -73,7 +73,7 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// nodeCounts returns nodes with the most intervals first.
+// nodeCounts returns the nodes, the most intervals first.
 func nodeCounts(of map[string]int64) (all []NodeCount) {
 	for node, n := range of {
 		all = append(all, NodeCount{node, n})

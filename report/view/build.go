@@ -8,16 +8,16 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// MaxBins is how many bins a picture has at most, unless somebody asks for another number.
+// MaxBins is the default for the largest number of bins in a picture.
 const MaxBins = 240
 
-// Builder makes the picture of one life of a job from rows that come in any order. It holds bins, not rows. Rows that
-// come in the same order give the same bits.
+// Builder makes the picture of one life of a job from rows in any order. It holds bins, not rows. Rows in the same
+// order give the same bits.
 type Builder struct {
 	originMs, widthMs int64 // bin i begins at originMs + i*widthMs
 	maxBins           int64
 	first, last       int64 // bins
-	fromMs, toMs      int64 // of intervals that have a picture; 0: no bound
+	fromMs, toMs      int64 // bounds of the intervals in the picture; 0: unbounded
 	intervals         map[int64]interval
 	hours             map[int64]hour
 	metrics           map[metricKey]*building
@@ -27,16 +27,16 @@ type Builder struct {
 
 type metricKey struct{ name, unit, scope string }
 
-// interval is what all rows of an interval share.
+// interval holds the numbers that all rows of an interval share.
 type interval struct {
 	lengthMs           int64
 	expected, reported int32
 }
 
-// hour is the same for the rows of a rollup.
+// hour holds the numbers that all rows of a rollup share.
 type hour struct{ startMs, endMs, intervals, expected, reported int64 }
 
-// building is a metric whose bins are being made.
+// building is a metric with its bins so far.
 type building struct {
 	bins        map[int64]*binBuild
 	total       sums
@@ -44,7 +44,7 @@ type building struct {
 	lows, highs map[string]int64
 	measured    int64
 	measuredMs  int64
-	values      int64 // of rows that tell on how many nodes they were
+	values      int64 // of rows that know their number of nodes
 	nodes       Nodes // of these rows
 }
 
@@ -54,7 +54,7 @@ type binBuild struct {
 	lows, highs map[string]int64
 }
 
-// sums have a mean that does not overflow.
+// sums compute a mean that does not overflow.
 type sums struct {
 	count int64
 	mean  float64
@@ -68,8 +68,9 @@ func (s *sums) add(mean float64, count int64) {
 	s.mean += (mean - s.mean) * float64(count) / float64(s.count)
 }
 
-// NewBuilder returns a builder whose bins begin at a time. Their width is a multiple of an interval. It doubles
-// whenever there would be more than maxBins. There are two at least, one on either side of the origin.
+// NewBuilder returns a builder of bins from originMs on. Their width is widthMs, which should be a multiple of an
+// interval, and doubles whenever there would be more than maxBins. At least two bins are allowed, one on either side of
+// the origin: a single bin could never hold both sides.
 func NewBuilder(originMs, widthMs int64, maxBins int) *Builder {
 	if maxBins <= 0 {
 		maxBins = MaxBins
@@ -81,14 +82,14 @@ func NewBuilder(originMs, widthMs int64, maxBins int) *Builder {
 	}
 }
 
-// Between leaves intervals out of the picture that begin before one time, or not before the other. 0 is no bound.
-// Totals and sums have them.
+// Between leaves intervals out of the picture that begin before fromMs, or not before toMs. 0 is no bound. Totals and
+// sums still include them.
 func (b *Builder) Between(fromMs, toMs int64) { b.fromMs, b.toMs = fromMs, toMs }
 
-// Has reports whether an interval that begins at a time has come.
+// Has reports whether the interval that begins at startMs has come.
 func (b *Builder) Has(startMs int64) bool { _, has := b.intervals[startMs]; return has }
 
-// Row adds a row of an interval. The metrics of a row that is not shown count for completeness alone.
+// Row adds a row of an interval. If shown is false, its metric is left out, and the row only counts for completeness.
 func (b *Builder) Row(r *schemas.Row, shown bool) {
 	b.intervals[r.IntervalStart] = interval{r.IntervalMs, r.NodesExpected, r.NodesReported}
 	if r.Metric == nil || !shown {
@@ -132,15 +133,15 @@ func (b *Builder) Row(r *schemas.Row, shown bool) {
 	countNode(bin.highs, r.HighNode, 1)
 }
 
-// Sums are what an hour has besides its row.
+// Sums are the numbers of an hour that its row lacks.
 type Sums struct {
-	StartMs, EndMs                          int64 // of its first interval, and of its last one
+	StartMs, EndMs                          int64 // start of its first interval, end of its last one
 	Intervals, Measured, Expected, Reported int64
 	MeasuredMs                              int64
 	Lows, Highs                             []NodeCount
 }
 
-// Hour adds a rollup: a row with the deciles of an hour's values, whose interval begins with the hour.
+// Hour adds a rollup: a row with the deciles of an hour's values. Its interval begins with the hour.
 func (b *Builder) Hour(r *schemas.Row, s Sums, shown bool) {
 	if h := b.hours[r.IntervalStart]; s.Intervals > h.intervals { // a metric may be missing in some intervals
 		b.hours[r.IntervalStart] = hour{s.StartMs, s.EndMs, s.Intervals, s.Expected, s.Reported}
@@ -188,7 +189,7 @@ func (b *Builder) Hour(r *schemas.Row, s Sums, shown bool) {
 	}
 }
 
-// envelope returns the deciles of a row and their bounds. It is not ok where one is missing or not a number.
+// envelope returns the deciles of a row and their bounds. ok is false if one is missing or not finite.
 func envelope(r *schemas.Row) (d, low, high [11]float64, ok bool) {
 	for k, p := range [11]*float64{r.D0, r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9, r.D10} {
 		if p == nil || math.IsNaN(*p) || math.IsInf(*p, 0) {
@@ -224,7 +225,7 @@ func (b *Builder) metric(r *schemas.Row) *building {
 	return m
 }
 
-// Places tells on how many nodes the values of an interval were, whose hour is in the picture.
+// Places counts the nodes of an interval whose values are already in the picture as part of a rollup.
 func (b *Builder) Places(r *schemas.Row) {
 	if r.Metric != nil && r.Count != nil && *r.Count > 0 {
 		b.metric(r).places(r)
@@ -253,7 +254,7 @@ func countNode(in map[string]int64, node *string, n int64) {
 	}
 }
 
-// bin returns the bin of a time; nil outside the picture.
+// bin returns the bin of a time, or nil if it is outside of the picture.
 func (b *Builder) bin(m *building, startMs int64) *binBuild {
 	if b.fromMs != 0 && startMs < b.fromMs || b.toMs != 0 && startMs >= b.toMs {
 		return nil
@@ -272,7 +273,7 @@ func (b *Builder) bin(m *building, startMs int64) *binBuild {
 	}
 }
 
-// double makes one bin of two, so that further ones have room.
+// double merges pairs of bins, to make room for further ones.
 func (b *Builder) double() {
 	b.widthMs *= 2
 	for _, m := range b.metrics {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// ExactWords tells how far the deciles may be off, those of intervals and those of the whole job. It is empty if
-// nothing was measured.
+// ExactWords describes the accuracy of the deciles, for intervals and for the whole job. It is empty if nothing was
+// measured.
 func (j *Job) ExactWords() string {
 	if !slices.ContainsFunc(j.Metrics, func(m Metric) bool { return m.Total.Count > 0 }) {
 		return ""

@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// maxGaps is how many gaps a job has at most: the longest.
+// maxGaps bounds the gaps of a job. The longest are kept.
 const maxGaps = 100
 
-// Into fills what rows tell of a job: its time, completeness, gaps and metrics. All metrics have the same bins, also
-// where nothing was measured. It reports whether there is an interval at all.
+// Into fills j from the rows: its time, completeness, gaps and metrics. All metrics get the same bins, even if nothing
+// was measured in some. It returns false if there is no interval.
 func (b *Builder) Into(j *Job) bool {
 	spans := b.spans()
 	if len(spans) == 0 {
@@ -51,7 +51,7 @@ type covered struct {
 	intervals, expected, reported, steps int64
 }
 
-// spans returns intervals and hours by time.
+// spans returns the intervals and hours in the order of time.
 func (b *Builder) spans() []covered {
 	all := make([]covered, 0, len(b.intervals)+len(b.hours))
 	for at, i := range b.intervals {
@@ -66,8 +66,8 @@ func (b *Builder) spans() []covered {
 	return all
 }
 
-// gaps returns the spans in which nodes are missing, the longest first. Time without any interval counts with the nodes
-// of the interval before it.
+// gaps returns the spans with missing nodes, the longest first. Time without any interval counts with the nodes of the
+// interval before it.
 func gaps(spans []covered) (all []Gap) {
 	add := func(fromMs, untilMs, missing int64) {
 		if last := len(all) - 1; last >= 0 && all[last].UntilMs >= fromMs {
@@ -107,7 +107,7 @@ func (b *Builder) list() []Metric {
 	return all
 }
 
-// Axis returns how many bins the picture has, and in which one a time lies; -1 outside.
+// Axis returns the number of bins in the picture, and a function that returns the bin of a time, or -1 outside.
 func (b *Builder) Axis() (bins int, at func(startMs int64) int) {
 	if b.first > b.last {
 		return 0, func(int64) int { return -1 }
@@ -140,7 +140,8 @@ func (b *Builder) bins(m *building) []Bin {
 	return all
 }
 
-// sum returns what the rows alone tell of the whole: not the deciles between the least and the largest value.
+// sum returns the total as far as rows alone determine it. The deciles between the smallest and the largest value stay
+// unknown.
 func (m *building) sum() Total {
 	nan := math.NaN()
 	t := Total{Mean: nan, RankError: nan, Count: m.total.count}

@@ -15,8 +15,8 @@ import (
 
 var errNothing = errors.New("no job to merge")
 
-// Merge returns one job of several, such as the tasks of an array. Totals have bounds. Bins are aligned by the time
-// since the start, and so they begin at 0.
+// Merge makes one job of several, such as the tasks of an array. Totals are given with bounds. Bins are aligned by the
+// time since each start, and so they begin at 0.
 func Merge(jobs []*Job) (*Job, error) {
 	if len(jobs) == 0 {
 		return nil, errNothing
@@ -73,7 +73,7 @@ func Merge(jobs []*Job) (*Job, error) {
 	return j, nil
 }
 
-// head takes over what is the same for all jobs, or a sum.
+// head keeps the properties that all jobs share, and adds up the sums.
 func (j *Job) head(o *Job) {
 	same := func(mine *string, other string) {
 		if *mine != other {
@@ -111,7 +111,7 @@ func (j *Job) head(o *Job) {
 	}
 }
 
-// mergeTotals returns the whole of several totals. The bounds of the deciles hold for all values of all of them.
+// mergeTotals merges several totals. The bounds of the deciles hold for the values of all of them.
 func mergeTotals(of []*Total) Total {
 	nan := math.NaN()
 	t := Total{Mean: nan, RankError: nan, PerNode: perNode(of)}
@@ -144,7 +144,7 @@ func mergeTotals(of []*Total) Total {
 	return t
 }
 
-// SetMerged sets the deciles of the union of summaries, if these have all values that the total counts.
+// SetMerged sets the deciles of the union of summaries, if these include all values that the total counts.
 func (t *Total) SetMerged(shares []quantile.Summary) {
 	e, ok := quantile.Merge(shares)
 	if !ok || e.Count != t.Count {
@@ -153,8 +153,8 @@ func (t *Total) SetMerged(shares []quantile.Summary) {
 	t.D, t.Lo, t.Hi, t.RankError, t.Exact, t.Known = e.Deciles, e.Lo, e.Hi, e.RankError, e.Exact, true
 }
 
-// summary returns what a merge needs of a total. Where there is no certified summary, the deciles are one: a curve
-// through eleven points. It misses the rank of a value by a tenth of all, and by what the deciles miss theirs.
+// summary returns the total's part in a merge. Without a certified summary, a curve through the eleven deciles takes
+// its place. Its error in the rank of a value is a tenth of the count, plus the error of the deciles themselves.
 func (t *Total) summary() (quantile.Summary, bool) {
 	if t.Certified != nil && t.Certified.Count == t.Count {
 		return *t.Certified, true
@@ -171,7 +171,7 @@ func (t *Total) summary() (quantile.Summary, bool) {
 		}
 		s.Knots = append(s.Knots, quantile.Knot{Value: v, Rank: rank})
 	}
-	// The ends are values of the job: the least one, and the greatest.
+	// The ends are exact: the smallest and the largest value of the job.
 	s.Knots[0].Value = t.D[0]
 	s.Knots[len(s.Knots)-1].Value = t.D[10]
 	return s, s.Check() == nil

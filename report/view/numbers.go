@@ -13,13 +13,13 @@ func Busy(idle float64, t config.NodeType) float64 {
 	return min(1, max(0, (1-idle)*float64(max(1, t.ThreadsPerCore))))
 }
 
-// WastedHours returns the core-hours in which cores idled, of logical CPUs as all core-hours are. It has those alone
-// that were measured: count values of cpu_idle, each of an interval.
+// WastedHours returns the idle core-hours, in logical CPUs like all core-hours. Only measured time counts: count values
+// of cpu_idle, each from one interval.
 func WastedHours(busy float64, count int64, intervalS float64) float64 {
 	return (1 - busy) * float64(count) * intervalS / 3600
 }
 
-// SizeClass returns the smallest power of two that is not below a number of cores; 0 where that is not known.
+// SizeClass returns the smallest power of two that is not below a number of cores; 0 if the number is unknown.
 func SizeClass(cores int64) int64 {
 	if cores <= 0 {
 		return 0
@@ -27,7 +27,7 @@ func SizeClass(cores int64) int64 {
 	return 1 << min(62, bits.Len64(uint64(cores-1)))
 }
 
-// Find returns a metric of the job; nil if it has none of this name.
+// Find returns the metric with a name, or nil.
 func (j *Job) Find(name string) *Metric {
 	for i := range j.Metrics {
 		if j.Metrics[i].Name == name {
@@ -37,8 +37,8 @@ func (j *Job) Find(name string) *Metric {
 	return nil
 }
 
-// PerNode returns how many values a metric has on a node in an interval. Nodes without the metric do not count. It is
-// NaN where that is not known.
+// PerNode returns the number of values that a metric has on a node in an interval. Nodes without the metric do not
+// count. It is NaN if unknown.
 func (j *Job) PerNode(m *Metric) float64 {
 	if m == nil || !(m.Total.PerNode > 0) {
 		return math.NaN()
@@ -46,7 +46,7 @@ func (j *Job) PerNode(m *Metric) float64 {
 	return m.Total.PerNode
 }
 
-// perNode returns the values of a node of several jobs; 0 if one of them does not know it.
+// perNode returns the number of values of a node that several jobs share; 0 if it is unknown for one of them.
 func perNode(of []*Total) float64 {
 	count, nodes := 0.0, 0.0
 	for _, t := range of {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Text says how a metric is shown.
+// Text describes the presentation of a metric.
 type Text struct {
 	Name, Title string
-	Percent     bool // of 1: the values are shares
-	Better      int  // 1: a high value is good, -1: a low one, 0: neither
+	Percent     bool // values of unit 1 are shares
+	Better      int  // 1: high values are good, -1: low ones, 0: neither
 }
 
-// texts are the metrics of the agent in the order in which a report shows them. The first ones are shown by default.
+// texts are the metrics of the agent in the order of a report. The first ByDefault are shown by default.
 var texts = []Text{
 	{"cpu_user", "CPU time in user code", true, 1},
 	{"cpu_system", "CPU time in the kernel", true, -1},
@@ -47,13 +47,13 @@ var texts = []Text{
 	{"temperature_max", "Hottest temperature", false, -1},
 }
 
-// shares are the beginnings of names of other metrics whose values are shares.
+// shares are prefixes of other metrics with shares as values.
 var shares = []string{
 	"psi_", "job_psi_", "job_throttled", "numa_remote", "avx512_share", "sp_share", "branch_miss_ratio", "stall_",
 	"tma_", "acc_mem_utilization", "acc_sm_active", "acc_tensor_active", "acc_fp", "acc_dram_active", "divider_active",
 }
 
-// Metrics are those that a report of a job shows by default, where there are any. Its bars are made of some of them.
+// Metrics returns the metrics that a report of a job shows by default, if they exist. Its bars need some of them.
 func Metrics() []string {
 	names := make([]string, 0, ByDefault)
 	for _, t := range texts[:ByDefault] {
@@ -62,7 +62,7 @@ func Metrics() []string {
 	return names
 }
 
-// TextOf returns how a metric is shown. One that is not known has its name as its title.
+// TextOf returns the presentation of a metric. The title of an unknown metric is its name.
 func TextOf(name string) Text {
 	if i := place(name); i < len(texts) {
 		return texts[i]
@@ -71,7 +71,7 @@ func TextOf(name string) Text {
 	return Text{Name: name, Title: name, Percent: percent}
 }
 
-// place returns where a metric stands in a report; the same for all that are not known.
+// place returns the position of a metric in a report. All unknown metrics share the last.
 func place(name string) int {
 	i := slices.IndexFunc(texts, func(t Text) bool { return t.Name == name })
 	if i < 0 {
@@ -80,15 +80,15 @@ func place(name string) int {
 	return i
 }
 
-// compareNames orders metrics as a report does: those of weir first, then by name.
+// compareNames orders metrics as in a report: weir's own first, then the others by name.
 func compareNames(a, b string) int {
 	return cmp.Or(cmp.Compare(place(a), place(b)), strings.Compare(a, b))
 }
 
-// ByDefault is how many metrics a report shows.
+// ByDefault is the number of metrics that a report shows.
 const ByDefault = 16
 
-// Shown returns the metrics that a report shows by default, of those that there are.
+// Shown returns the metrics among names that a report shows by default.
 func Shown(names []string) []string {
 	all := slices.Clone(names)
 	slices.SortFunc(all, compareNames)

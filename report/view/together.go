@@ -12,8 +12,8 @@ import (
 // Several reports whether this is of several jobs together.
 func (j *Job) Several() bool { return len(j.Jobs) > 0 }
 
-// busyCores are those of several jobs. Each job's nodes tell how many hardware threads a core has. They count by
-// logical CPUs, as core-hours do.
+// busyCores averages the busy cores of several jobs. The share of each job depends on the hardware threads of its
+// nodes. Jobs are weighted by logical CPUs, as core-hours are.
 type busyCores struct{ busy, cores float64 }
 
 func (b *busyCores) of(j *Job) {
@@ -30,7 +30,7 @@ func (b *busyCores) mean() float64 {
 	return b.busy / b.cores
 }
 
-// nodesOf returns the nodes of all jobs; none if those of one job are not known.
+// nodesOf returns the nodes of all jobs, or nil if the nodes of one job are unknown.
 func nodesOf(jobs []*Job) (all []string) {
 	for _, j := range jobs {
 		if len(j.Nodes) == 0 {
@@ -42,7 +42,7 @@ func nodesOf(jobs []*Job) (all []string) {
 	return slices.Compact(all)
 }
 
-// sources returns where the jobs were read.
+// sources returns the sources from which the jobs were read.
 func sources(jobs []*Job) string {
 	var all []string
 	for _, j := range jobs {
@@ -53,7 +53,7 @@ func sources(jobs []*Job) string {
 	return strings.Join(all, "; ")
 }
 
-// notEvaluated has each rule that was not evaluated for all jobs, and for how many it was not.
+// notEvaluated returns each rule that was not evaluated for some of the jobs, and the number of these.
 func notEvaluated(jobs []*Job) (all []rules.Reason) {
 	var whys [][]string
 	var counts []int
@@ -75,8 +75,8 @@ func notEvaluated(jobs []*Job) (all []rules.Reason) {
 	return all
 }
 
-// Drawn is the time that pictures of a job show: all of it, unless its reader asked for a part. Of several jobs it is
-// the time since the start of each.
+// Drawn returns the time span of the pictures: the whole job, unless its reader asked for a part. For several jobs it
+// is the time since the start of each.
 func (j *Job) Drawn() (fromMs, untilMs int64) {
 	for i := range j.Metrics {
 		bins := j.Metrics[i].Bins

@@ -1,5 +1,5 @@
 // Package view is the form in which reports and pages see a job: bins of intervals with envelopes, totals, findings.
-// What draws knows nothing of where it was read.
+// Drawing code does not know where the data was read.
 package view
 
 import (
@@ -16,10 +16,10 @@ import (
 type Job struct {
 	schemas.Job
 	Cluster string
-	Jobs    []string        // the IDs of several jobs that this is of together; empty: it is one
-	Type    config.NodeType // zero: of none or several
+	Jobs    []string        // IDs of the jobs, if this is several together; otherwise empty
+	Type    config.NodeType // zero if the nodes have no type, or several
 
-	FirstMs, UntilMs, IntervalMs int64 // of what was measured; a start of 0 or none is FirstMs
+	FirstMs, UntilMs, IntervalMs int64 // time of the measurements; a start of 0 or none is FirstMs
 	Running                      bool
 	Intervals, Complete          int64 // Complete: reported = expected
 	Expected, Reported           int64 // sums
@@ -32,9 +32,9 @@ type Job struct {
 	Map          []Property // severity map: one a rule with each, worst first
 	From         string     // "archive", "topic", "archive and topic": one line of the page
 	Earlier      []Life     // restarts before this one
-	Part         bool       // rules saw a part of the life alone: that they find nothing says nothing of the rest
+	Part         bool       // rules saw a part of the life only, so silence means nothing for the rest
 
-	// Of several jobs: their nodes may differ, and rules may look at some of them alone.
+	// For several jobs: their nodes may differ, and rules may have seen only some of them.
 	busy   float64
 	silent bool
 }
@@ -50,7 +50,7 @@ type Life struct {
 type Gap struct {
 	FromMs, UntilMs int64
 	Missing         int64    // node intervals
-	Nodes           []string // only where the topic or samples tell
+	Nodes           []string // if the topic or samples name them
 }
 
 // Metric is a metric over the life of a job.
@@ -60,8 +60,8 @@ type Metric struct {
 	Total             Total
 }
 
-// Bin is several intervals of a picture. Low and High are envelopes: the least lo_k or d_k, the largest hi_k or d_k.
-// The times of a bin of several jobs are those since the start of each.
+// Bin joins several intervals of a picture. Low and High are envelopes: the smallest lo_k or d_k, the largest hi_k or
+// d_k. For several jobs its times count from the start of each.
 type Bin struct {
 	StartMs, EndMs                int64
 	Intervals, Measured, Complete int32
@@ -71,10 +71,10 @@ type Bin struct {
 	Count                         int64
 	D5Min, D5Max                  float64
 	Lows, Highs                   []NodeCount
-	Hourly                        bool // of rollups: deciles of the hour's values, no envelope; captions say so
+	Hourly                        bool // of rollups: deciles of the hour's values, no envelope, as captions note
 }
 
-// NodeCount is in how many intervals a node was lowest, or highest.
+// NodeCount is the number of intervals in which a node was lowest, or highest.
 type NodeCount struct {
 	Node  string
 	Count int64
@@ -85,7 +85,7 @@ type Property struct {
 	Rule, Title string
 	Worst       []float64 // a bin; NaN: not evaluated
 	Mean, Max   float64
-	Why         string // it was not evaluated
+	Why         string // reason for which it was not evaluated
 }
 
 // Total is a metric over all of a life.
@@ -93,26 +93,27 @@ type Total struct {
 	D, Lo, Hi           [11]float64
 	Mean, RankError     float64
 	Count               int64
-	PerNode             float64 // values of a node in an interval that has any; 0: not known
+	PerNode             float64 // number of values from a node in an interval, if any; 0: not known
 	Exact, Known        bool
 	LowNode, HighNode   string
 	LowShare, HighShare float64
-	Of                  Span // what it is a total of, also where a part of the life is shown
+	Of                  Span // intervals that the total covers, even if only a part of the life is shown
 	Nodes               Nodes
 
 	// Only the archive's totals have these; nil: not known.
 	Invalid, CertifiedCount *int64
 	Stddev, NodeStddevRMS   *float64
 
-	// Certified is what a merge of several jobs needs. Without it the deciles are merged, with wider bounds.
+	// Certified is the summary for a merge of several jobs. Without it the deciles are merged, with wider bounds.
 	Certified *quantile.Summary
 }
 
-// Nodes are how many nodes had a metric, of those that reported, summed over the intervals that tell.
+// Nodes counts the nodes with a metric, and the nodes that reported. Both are summed over the intervals that know these
+// numbers.
 type Nodes struct{ Intervals, With, Reported int64 }
 
-// Few returns how many nodes had the metric, of how many that reported, in the mean. It is false where all of them had
-// it, or nobody knows. Canary nodes measure more than the others, and some nodes lack hardware.
+// Few returns the mean number of nodes with the metric, and of nodes that reported. few is false if all of them
+// measured it, or if the numbers are unknown. Canary nodes measure more than the others, and some nodes lack hardware.
 func (n Nodes) Few() (with, of int64, few bool) {
 	if n.Intervals == 0 {
 		return 0, 0, false
@@ -122,7 +123,7 @@ func (n Nodes) Few() (with, of int64, few bool) {
 	return with, of, with < of
 }
 
-// Span is what the total of a metric is made of.
+// Span is the data behind the total of a metric.
 type Span struct {
 	StartMs, EndMs      int64
 	Intervals, Measured int64 // Measured: with a value
@@ -130,21 +131,21 @@ type Span struct {
 	MeasuredS           float64
 }
 
-// Lists is what `weir jobs` shows.
+// Lists are the jobs of `weir jobs`.
 type Lists struct {
 	Rows    []JobLine
 	Skipped []JobLine
 }
 
-// JobLine is a line of `weir jobs`. What is not known is nil.
+// JobLine is a line of `weir jobs`. Unknown values are nil.
 type JobLine struct {
 	schemas.Job
 	Cluster                                 string
 	Busy, Spread, WastedH, MemPerNode, Seen *float64
 	TimeS                                   float64
 	Finding                                 *schemas.Finding
-	Judged                                  bool                // rules looked at it: without a finding none holds
-	Of                                      map[string]*float64 // METRIC.dK that --sort asks for
+	Judged                                  bool                // rules were evaluated: without a finding, none holds
+	Of                                      map[string]*float64 // METRIC.dK of --sort
 }
 
 // Peers ranks a job among the jobs of its user and of its queue, of the same size class.
@@ -154,7 +155,7 @@ type Peers struct {
 	SizeClass   int64 // the smallest power of two that is not below the job's cores
 }
 
-// Rank is where a number of a job lies among those of its peers.
+// Rank is the rank of a number of a job among its peers.
 type Rank struct {
 	Metric, Of string // Of: d5, spread, or busy
 	Value      float64

@@ -11,8 +11,8 @@ import (
 // Count writes a whole number with commas.
 func Count(n int64) string { return humanize.Comma(n) }
 
-// SI returns three digits of a number, and the prefix that goes with them. Below 1 there is no prefix: 310 m
-// instructions per cycle would be nonsense.
+// SI returns a number with three digits, and its prefix. Below 1 there is no prefix: 310 m instructions per cycle would
+// be nonsense.
 func SI(v float64) (number, prefix string) {
 	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
 	if size := math.Abs(rounded); err == nil && size >= 1 && size < 1e33 {
@@ -22,8 +22,8 @@ func SI(v float64) (number, prefix string) {
 	return strconv.FormatFloat(v, 'g', 3, 64), ""
 }
 
-// Percent writes a share, or nothing if it is no number. What is not nothing is not shown as 0, and what is not all is
-// not shown as 100. A fine one has digits for the small shares that a column of a terminal has no room for.
+// Percent writes a share, or nothing if it is not finite. A share above 0 is never written as 0, and a share below 1
+// never as 100. If fine is set, small shares get more digits than a column of a terminal has room for.
 func Percent(v float64, fine bool) string {
 	p := 100 * v
 	format, digits := byte('f'), 0
@@ -47,7 +47,7 @@ func Percent(v float64, fine bool) string {
 	return strconv.FormatFloat(p, format, digits, 64) + " %"
 }
 
-// Floor is a share in % that is never rounded up to all.
+// Floor writes a share in %, which is never rounded up to 100.
 func Floor(v float64) string {
 	if p := math.Floor(1000*v+1e-9) / 10; v < 1 && p < 100 {
 		return fmt.Sprintf("%.1f %%", p)
@@ -55,5 +55,5 @@ func Floor(v float64) string {
 	return "100 %"
 }
 
-// Bound is a share in % that is never rounded down.
+// Bound writes a share in %, which is never rounded down.
 func Bound(v float64) string { return fmt.Sprintf("%.1f %%", math.Ceil(1000*v-1e-9)/10) }

@@ -10,14 +10,15 @@ import (
 	"github.com/weirhpc/weir/rules"
 )
 
-// Use is how much of something a job used, and the word that rules have for it.
+// Use is the used share of a resource, with the word that rules give it.
 type Use struct {
 	Name        string
-	Share       float64 // NaN: it is not known what there is
+	Share       float64 // NaN: the size of the resource is not known
 	Word, Class string  // Class: of the worst finding that the word is for
 }
 
-// verdict is the word for a rule that holds. One that looks at some jobs or nodes alone does not vouch for the share.
+// verdict is the word for a rule that holds. A rule that only applies to some jobs or nodes does not vouch for the
+// share.
 type verdict struct {
 	rule, word string
 	vouches    bool
@@ -26,7 +27,7 @@ type verdict struct {
 // OfPeak reports whether a report shows a metric as a share of a node's peak.
 func OfPeak(metric string) bool { return metric == "flops_any" || metric == "mem_bw" }
 
-// Uses are the bars of a report: of what was measured, as far as it is known what there is.
+// Uses returns the bars of a report: the measured resources, with a share if their size is known.
 func (j *Job) Uses() (all []Use) {
 	put := func(name string, share float64, words ...verdict) *Use {
 		u := Use{Name: name, Share: share}
@@ -61,7 +62,7 @@ func (j *Job) Uses() (all []Use) {
 	return all
 }
 
-// BusyCores is the share of cores that had work; NaN where cpu_idle was not measured.
+// BusyCores returns the share of cores with work; NaN if cpu_idle was not measured.
 func (j *Job) BusyCores() float64 {
 	if j.Several() {
 		return j.busy
@@ -72,7 +73,7 @@ func (j *Job) BusyCores() float64 {
 	return math.NaN()
 }
 
-// measured returns a metric that has values, or nil.
+// measured returns a metric with values, or nil.
 func (j *Job) measured(name string) *Metric {
 	if m := j.Find(name); m != nil && m.Total.Count > 0 {
 		return m
@@ -80,7 +81,7 @@ func (j *Job) measured(name string) *Metric {
 	return nil
 }
 
-// ofPeak is the share of what all of a node's cores or sockets can do together; NaN where that is not known.
+// ofPeak returns the share of the peak of all cores or sockets of a node; NaN if unknown.
 func (j *Job) ofPeak(m *Metric, peak float64) float64 {
 	if !(peak > 0) {
 		return math.NaN()
@@ -88,15 +89,15 @@ func (j *Job) ofPeak(m *Metric, peak float64) float64 {
 	return m.Total.Mean * j.PerNode(m) / peak
 }
 
-// ofPeak says what the bar is a share of, where the word says less.
+// ofPeak replaces the word by "of peak" if it is among the words in less, which carry less information.
 func (u *Use) ofPeak(less ...string) {
 	if !math.IsNaN(u.Share) && slices.Contains(less, u.Word) {
 		u.Word = "of peak"
 	}
 }
 
-// word is that of the first rule that holds. It is ok if none holds and one that vouches was evaluated, and else empty.
-// Of several jobs it says in how many.
+// word returns the word for the first rule that holds. If none holds, it is "ok" if a rule that vouches was evaluated,
+// and otherwise empty. For several jobs it includes the number of jobs.
 func (j *Job) word(words []verdict) (text, class string) {
 	hold := map[schemas.JobKey]bool{}
 	for _, w := range words {
