@@ -105,7 +105,7 @@ func slurmTreeOf(switches []slurmSwitch, nodesSoFar *placed) (*Tree, error) {
 			return nil, fmt.Errorf("%s: ALL is no node: write the hostlist of its nodes: %w",
 				s.at("switch"), errHostlist)
 		}
-		if total += len(nodes); total > maxHosts { // ExpandHosts bounds a line, but a file may contain any number of lines
+		if total += len(nodes); total > maxHosts { // ExpandHosts bounds a line, not the number of lines
 			return nil, fmt.Errorf("%s: %w: more than %d nodes up to here", s.at("switch"), errHostlist, maxHosts)
 		}
 		nodesSoFar.add(p, nodes)

@@ -55,8 +55,8 @@ func ReadFile(path string) (*Matrix, error) {
 
 // Read reads a matrix in microseconds. It finds the form by itself:
 //
-//   - a triangle: line i has the latencies from node i to the nodes i+1 and following. Nodes are named n0, n1 and so
-//     on, or as the comment "# names: a,b,c" says;
+//   - a triangle: line i lists the latencies from node i to the nodes i+1 and following. Nodes are named n0, n1 and so
+//     on, or after the comment "# names: a,b,c";
 //   - a square: a line for each node, with both directions. A first line and a first column of names are optional;
 //   - pairs: the first line is "a,b,latency_us" and may have more columns. The median of a pair's repeats counts.
 //
