@@ -24,7 +24,7 @@ const (
 )
 
 // active plans and closes intervals until ctx ends, and then returns nil. It returns the first error. It begins by
-// fencing every other balancer of this prefix. So what it reads is the truth until another balancer fences it.
+// fencing every other balancer of this prefix, so its reads are the truth until another balancer fences it.
 func (b *balancer) active(ctx context.Context) error {
 	client, end := context.WithCancel(context.WithoutCancel(ctx)) // an open transaction outlives ctx
 	defer end()
@@ -166,7 +166,8 @@ func (b *balancer) planInterval(ctx context.Context, producer *kafka.Producer, m
 	return nil
 }
 
-// routeRecord places a Route where its node looks for it: in the partition that Kafka's own clients give to its key.
+// routeRecord places a Route in the partition in which its node looks for it, the one that Kafka's own clients choose
+// for its key.
 func (b *balancer) routeRecord(node string, value []byte) *kgo.Record {
 	r := &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicRoutes, Key: []byte(node), Value: value}
 	r.Partition = int32(kgo.StickyKeyPartitioner(nil).ForTopic(r.Topic).Partition(r, b.cfg.Partitions.Routes))
@@ -212,7 +213,7 @@ func (b *balancer) closeInterval(ctx context.Context, producer *kafka.Producer, 
 	if skipped := (start - m.next) / b.ms; skipped > 0 {
 		b.log.Warn("intervals too long ago stay without ticks", "interval_start", m.next, "count", skipped)
 	}
-	b.trouble.over() // only after a Tick, so that what fails at every Tick is logged once
+	b.trouble.over() // only after a Tick, so that an error that recurs at every Tick is logged once
 	m.next, m.caughtUp = start+b.ms, time.Now()
 	b.metrics.tickStart.Set(float64(start) / 1000)
 	m.routes.forget(m.next)

@@ -99,7 +99,7 @@ func (b *balancer) routeRecords(
 	return records, written, faults
 }
 
-// weighs reports whether loads are bytes. They are nodes if the configuration has l_max, and for PerSyst's algorithms.
+// weighs reports whether loads are bytes. They are nodes if the configuration sets l_max, and for PerSyst's algorithms.
 func (b *balancer) weighs() bool {
 	return b.cfg.Balance.LMax == 0 && b.cfg.Balance.Algorithm != "literal"
 }

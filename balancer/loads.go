@@ -18,7 +18,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// loads has the bytes that a node of each job sends in an interval, smoothed. With nil loads every node weighs one.
+// loads holds the bytes that a node of each job sends in an interval, smoothed. With nil loads every node weighs one.
 type loads struct {
 	perNode  map[schemas.JobKey]float64
 	usual    float64         // of a job that was not measured yet: the mean of all measured jobs
@@ -46,7 +46,7 @@ func (l *loads) of(key schemas.JobKey) int64 {
 	return max(1, int64(math.Round(bytes)))
 }
 
-// report has the loads of the interval that a collector closed last.
+// report lists the loads of the interval that a collector closed last.
 type report struct {
 	closedMs int64 // its start
 	loads    []schemas.JobLoad
@@ -103,7 +103,7 @@ func (f *follower) latest() map[int32]report {
 	return maps.Clone(f.reports)
 }
 
-// hear keeps the last report of a partition. One without a closed interval has measured nothing yet.
+// hear keeps the last report of a partition. A report without a closed interval contains no measurement yet.
 func (f *follower) hear(partition int32, p *schemas.Progress) {
 	if p.Closed == nil {
 		return
@@ -116,7 +116,7 @@ func (f *follower) hear(partition int32, p *schemas.Progress) {
 	f.reports[partition] = report{*p.Closed, p.Loads}
 }
 
-// errOtherInterval is the trouble of a collector whose interval has another length.
+// errOtherInterval is the trouble of a collector with intervals of another length.
 var errOtherInterval = errors.New("interval differs")
 
 // progressBack is how many offsets of a partition of progress are read before its end: some commits with their markers.

@@ -18,7 +18,7 @@ func (b *balancer) locate(ctx context.Context, adm *kadm.Client) (*assign.Layout
 	if err != nil {
 		return nil, fmt.Errorf("asking where the brokers are: %w", err)
 	}
-	vertices := map[int32]int{} // of each broker whose rack the tree knows
+	vertices := map[int32]int{} // of each broker in a rack that the tree knows
 	for _, broker := range m.Brokers {
 		if broker.Rack == nil {
 			continue

@@ -24,7 +24,7 @@ type Metrics struct {
 	planSeconds prometheus.Histogram
 }
 
-// gauge has no series while its value is not known: 0 would be taken for the value.
+// gauge has no series while its value is unknown, because a 0 would be read as the value.
 type gauge struct {
 	prometheus.Gauge
 	known atomic.Bool

@@ -11,8 +11,8 @@ import (
 )
 
 // plan returns a Route for every node: its home, and a sorted entry for each of its jobs. The method changes sets Epoch
-// and IntervalStart. Every job is on nodes of the layout. Jobs stay where the newest Routes of last have them. loads
-// and lim have the same unit.
+// and IntervalStart. Every job is on nodes of the layout. Jobs stay at the collectors in the newest Routes of last.
+// loads and lim have the same unit.
 func plan(
 	l *assign.Layout, jobs []scheduler.Job, loads *loads, lim assign.Limits, last routeLog,
 ) ([]schemas.Route, assign.Assignment) {
@@ -76,7 +76,7 @@ func sameRoute(a, b *schemas.Route) bool {
 // from the Routes of their time, since agents formed their records from these.
 type routeLog map[string][]schemas.Route
 
-// recall sets where the job of a task has been, by the newest Routes of its nodes.
+// recall sets the collectors that a job has had, by the newest Routes of its nodes.
 func (l routeLog) recall(layout *assign.Layout, job *scheduler.Job, t *assign.Task) {
 	known := false
 	at := make([]int32, len(t.Nodes))
@@ -127,7 +127,7 @@ func (l routeLog) changes(want []schemas.Route, start, epoch int64) (changed []s
 func nextEpoch(epoch int64) int64 { return min(epoch+1, schemas.MaxEpoch) }
 
 // carried returns the jobs that have Routes but appear in no list or fault. They keep only the nodes and CPUs that no
-// planned job claims. has are the planned jobs.
+// planned job claims. The argument has lists the planned jobs.
 func (l routeLog) carried(
 	layout *assign.Layout, listed []scheduler.Job, faults []scheduler.Fault, has []scheduler.Job,
 ) []scheduler.Job {
@@ -182,16 +182,17 @@ func onNode(node string, cpus []int32) *scheduler.Job {
 
 func (l routeLog) add(r schemas.Route) { l[r.Node] = append(l[r.Node], r) }
 
-// end notes that a node has no Route from the interval on. Ticks of earlier intervals still need its old Routes.
+// end notes that a node is without a Route from the interval on. Ticks of earlier intervals still need its old Routes.
 func (l routeLog) end(node string, start int64) {
 	l.add(schemas.Route{Node: node, IntervalStart: start, Home: assign.None})
 }
 
 // untimed is the home in a Route from the future. No Tick is made from such a Route, and the next plan writes another.
-// No record has this home, nor the home None of a node that has left the machine.
+// No record contains this home, nor None, the home of a node that left the machine.
 const untimed = -2
 
-// addUntimed remembers a Route from the future, so that its jobs stay where they are. The Route before stays in force.
+// addUntimed remembers a Route from the future, so that its jobs stay where they are. The previous Route stays in
+// force.
 func (l routeLog) addUntimed(r schemas.Route) {
 	r.Home = untimed
 	l.add(r)

@@ -12,7 +12,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// jobRecord is one record of topic jobs: the job and its encoding. A tombstone has no encoding.
+// jobRecord is one record of topic jobs: the job and its encoding. A tombstone is a job without an encoding.
 type jobRecord struct {
 	job   schemas.Job
 	value []byte
@@ -21,8 +21,8 @@ type jobRecord struct {
 // maxReasonBytes bounds the reason in a record of a job.
 const maxReasonBytes = 1000
 
-// newJobRecord makes a record that its readers accept. If the nodes do not fit, it leaves them out, and Reason says so.
-// A job that fits no record at all has no value.
+// newJobRecord makes a record that its readers accept. If the nodes do not fit, it leaves them out, and Reason notes
+// it. A job that fits no record at all gets no value.
 func newJobRecord(j schemas.Job) jobRecord {
 	for _, text := range []*string{&j.Name, &j.User, &j.Account, &j.Queue} {
 		*text = schemas.CleanText(*text, maxTextBytes)
@@ -42,9 +42,9 @@ func newJobRecord(j schemas.Job) jobRecord {
 // maxTextBytes bounds every other text of a job. The sources keep theirs shorter.
 const maxTextBytes = 256
 
-// jobRecords returns what topic jobs should hold. Every job has a record, with the reason if it is not followed as it
-// was given. Every other fault has a SKIPPED record. Its id is _fault-1, _fault-2 and so on if its own is not valid or
-// belongs to another record.
+// jobRecords returns the records that topic jobs should contain. Every job gets a record, with the reason if it is not
+// followed as it was given. Every other fault gets a SKIPPED record. Its id is _fault-1, _fault-2 and so on if its own
+// is invalid or belongs to another record.
 func jobRecords(jobs []scheduler.Job, faults []scheduler.Fault) map[schemas.JobKey]jobRecord {
 	want := make(map[schemas.JobKey]jobRecord, len(jobs)+len(faults))
 	add := func(j schemas.Job) {
@@ -92,10 +92,10 @@ func jobRecords(jobs []scheduler.Job, faults []scheduler.Fault) map[schemas.JobK
 	return want
 }
 
-// jobChanges returns the records that bring topic jobs from what is there to what should be, sorted by key. A job that
-// its source no longer names becomes COMPLETED, and ends at nowMs unless its end is known. The record of a fault that
-// is gone, or of a job that never ran, is deleted. Nothing is concluded from absence while the list of jobs as a whole
-// is in doubt.
+// jobChanges returns the records that turn the present contents of topic jobs into the wanted ones, sorted by key. A
+// job that its source no longer names becomes COMPLETED, and ends at nowMs unless its end is known. The record of a
+// fault that is gone, or of a job that never ran, is deleted. Nothing is concluded from absence while the list of jobs
+// as a whole is in doubt.
 func jobChanges(nowMs int64, there, want map[schemas.JobKey]jobRecord) []jobRecord {
 	var changes []jobRecord
 	for key, r := range want {

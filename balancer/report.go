@@ -44,7 +44,7 @@ type PreviewSkip struct {
 	Reason  string `json:"reason"`
 }
 
-// PreviewJob is a job of a Preview. A job that is reduced on its node has no collectors.
+// PreviewJob is a job of a Preview. A job that is reduced on its node needs no collectors.
 type PreviewJob struct {
 	JobID      string         `json:"job_id"`
 	Restart    int32          `json:"restart"`
@@ -64,7 +64,8 @@ type PreviewCollector struct {
 	Load      int64 `json:"load"`
 }
 
-// NewPreview plans the jobs that run now on a tree, without Kafka: no collector has a place.
+// NewPreview plans the jobs that run now on a tree. It does so without Kafka, so the places of the collectors are
+// unknown.
 func NewPreview(cfg config.Config, tree *topology.Tree, source scheduler.Source, now time.Time) *Preview {
 	jobs, faults := scheduler.Ask(source, tree, now)
 	p := &Preview{
@@ -130,8 +131,8 @@ func (p *Preview) job(job *scheduler.Job, j int) PreviewJob {
 	return shown
 }
 
-// Explain writes why a job is where it is, for each of its lives that run now. If none runs, the error says what the
-// job does instead.
+// Explain writes why a job is at its collectors, for each of its lives that run now. If none runs, the error describes
+// the state of the job.
 func (p *Preview) Explain(w io.Writer, id string) error {
 	var b strings.Builder
 	for j := range p.Jobs {
@@ -169,7 +170,8 @@ func (p *Preview) absent(id string) error {
 	return fmt.Errorf("job %s %s", schemas.ShownJobID(id), strings.Join(says, "; "))
 }
 
-// explain gives the reason why a job is where it is. The plan does not keep reasons, so they follow from its result.
+// explain gives the reason for the place of a job. The plan does not keep reasons, so explain derives them from its
+// result.
 func (p *Preview) explain(b *strings.Builder, j int) {
 	job, t := &p.Jobs[j], &p.tasks[j]
 	fmt.Fprintf(b, "job %s restart %d: %d nodes; l_max is %d\n", job.JobID, job.Restart, len(t.Nodes), p.limits.LMax)

@@ -14,7 +14,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// memory is what the active balancer knows. All of it comes from topics. The balancer commits a change there first.
+// memory is the state of the active balancer. All of it comes from topics. The balancer commits a change there first.
 type memory struct {
 	cursor
 	epoch  int64

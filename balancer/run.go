@@ -3,10 +3,10 @@
 //
 // Jobs come from a scheduler.Source. A pure function makes the plan of an interval from the jobs, the tree of the
 // machine and the number of collectors. A plan is a Route for each node. Shortly before the interval ends, the balancer
-// commits the Routes that change. Shortly after its end, it commits a Tick in each partition, with the share that the
-// partition has of every job. Each of the two is one transaction under one transactional id, so that two balancers
-// never both write. A consumer group decides which of several balancers is active. The decisions are in package assign,
-// plan.go, ticks.go, records.go and schedule.go. None of these knows Kafka or reads a clock.
+// commits the Routes that change. Shortly after its end, it commits a Tick in each partition, with the partition's
+// share of every job. Each of the two is one transaction under one transactional id, so that two balancers never both
+// write. A consumer group elects the active one of several balancers. The decisions are in package assign, plan.go,
+// ticks.go, records.go and schedule.go. None of these knows Kafka or reads a clock.
 package balancer
 
 import (
@@ -28,7 +28,8 @@ import (
 // faultsShown bounds the lines about skipped jobs after one change of the jobs.
 const faultsShown = 10
 
-// balancer plans, with what it has said: a state is logged when it begins and when it ends, not in each interval.
+// balancer plans. It also remembers its log, because a state is logged when it begins and when it ends, not in each
+// interval.
 type balancer struct {
 	cfg config.Config
 	schedule
@@ -85,8 +86,8 @@ func Run(
 	return newBalancer(cfg, tree, source, log, metrics).compete(ctx)
 }
 
-// newBalancer starts nothing: a standby has a balancer too, and reads neither jobs nor loads until the group chooses
-// it.
+// newBalancer starts nothing: a standby creates a balancer too, but reads neither jobs nor loads until the group
+// chooses it.
 func newBalancer(
 	cfg config.Config, tree *topology.Tree, source scheduler.Source, log *slog.Logger, metrics *Metrics,
 ) *balancer {
@@ -179,7 +180,7 @@ func (b *balancer) note(jobs []scheduler.Job, faults []scheduler.Fault) {
 	b.said = said
 }
 
-// say logs a fault in the list of jobs. Each kind has a message of its own, so that it can be searched for.
+// say logs a fault in the list of jobs. Each kind has a message of its own, to be searched for.
 func (b *balancer) say(f scheduler.Fault) {
 	switch {
 	case f.JobID == "" && f.Followed:
@@ -203,7 +204,7 @@ type trouble struct {
 	retry.Trouble
 }
 
-// say notes an error and returns how many there were in a row.
+// say logs an error if it is worth a line, and returns the number of errors in a row.
 func (t *trouble) say(err error) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

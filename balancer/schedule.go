@@ -17,7 +17,7 @@ const (
 	perInterval = 8
 )
 
-// schedule says when plans and Ticks are due. Intervals are named by their start in Unix milliseconds.
+// schedule computes the due times of plans and Ticks. Intervals are named by their start in Unix milliseconds.
 type schedule struct {
 	ms         int64 // the interval
 	margin     time.Duration
@@ -25,7 +25,7 @@ type schedule struct {
 	backoffCap time.Duration
 }
 
-// cursor is how far the balancer has come.
+// cursor is the balancer's progress.
 type cursor struct {
 	next     int64     // the first interval without Ticks
 	planned  int64     // the last interval with a plan
@@ -38,8 +38,8 @@ func newSchedule(cfg config.Config) schedule {
 }
 
 // first returns the first interval that needs Ticks. Without a state nothing was planned, and it is the first interval
-// after now. Otherwise it follows the last Tick. If the length has changed, it is the first multiple of the new length
-// at or after the end of the last Tick's interval.
+// after now. Otherwise it follows the last Tick. If the length of intervals changed, it is the first multiple of the
+// new length at or after the end of the last Tick's interval.
 func (s schedule) first(state *schemas.BalanceState, now time.Time) int64 {
 	if state == nil {
 		return s.containing(now) + s.ms
@@ -70,7 +70,7 @@ func (s schedule) checkClock(c cursor, now time.Time) error {
 // containing returns the interval that t lies in.
 func (s schedule) containing(t time.Time) int64 { return t.UnixMilli() / s.ms * s.ms }
 
-// nextPlan returns the interval to plan next, and the due time, which may have passed. An interval that has ended is no
+// nextPlan returns the next interval to plan, and the due time, which may have passed. An interval that has ended is no
 // longer planned: its Ticks come from the Routes in force.
 func (s schedule) nextPlan(c cursor, now time.Time) (start int64, due time.Time) {
 	start = max(s.containing(now), c.next)

@@ -24,12 +24,12 @@ type closing struct {
 const tickBytes = 1 << 20
 
 // ticks returns one Tick for each partition, of any length. A job belongs to the partitions of its Routes, since Routes
-// decide where agents send. A Tick lists the nodes of the job in the partition, and counts its nodes and partitions in
-// all. It also contains the number of the machine's nodes, so that _system shows how many are missing.
+// decide where agents send. A Tick lists the nodes of the job in the partition, and counts all of its nodes and
+// partitions. It also contains the number of the machine's nodes, from which _system computes the missing ones.
 //
-// A job that ended before the interval did has parts 0. Its nodes stay listed, so that their records count as those of
-// an ended job. If the interval was not planned, a job whose life does not cover it is left out. Entries beyond the
-// last partition are left out too: they come from another number of collectors.
+// A job that ended before the interval did gets parts 0. Its nodes stay listed, so that their records count as records
+// of an ended job. If the interval was not planned, jobs that did not run throughout it are left out. Entries beyond
+// the last partition are left out too: they come from another number of collectors.
 func ticks(c closing) []schemas.Tick {
 	shares := make([]map[schemas.JobKey][]string, c.collectors)
 	for p := range shares {
@@ -106,7 +106,7 @@ func (c *closing) ended(key schemas.JobKey) bool {
 	return known && l.End < c.start+c.ms
 }
 
-// unfit is a job whose share fits no record, and why.
+// unfit is a job with a share that fits no record, and the reason.
 type unfit struct {
 	job schemas.JobKey
 	err error
@@ -168,8 +168,8 @@ func sharedBy(jobs []schemas.TickJob, shared []string) []string {
 // always fit.
 const checkAbove = 64 << 10
 
-// unfitting returns the jobs that a plan cannot have, with the reason. The share of such a job in one partition fits no
-// Tick, or the Route of a node has no room for it. Collectors would find out too late.
+// unfitting returns the jobs that a plan cannot include, with the reason: either the share of the job in one partition
+// fits no Tick, or the Route of a node lacks room for it. Collectors would find out too late.
 func unfitting(routes []schemas.Route, start, ms int64) map[schemas.JobKey]string {
 	type share struct {
 		job schemas.JobKey

@@ -10,9 +10,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// trigger calls the agents to sample at every boundary until ctx ends, where agent.sampling is triggered. It has a
-// client of its own, since a plan that takes long must not delay a call. It needs no transaction: a call that comes
-// twice counts once. One that cannot leave soon never leaves: late calls are of no use.
+// trigger calls the agents to sample at every boundary until ctx ends, if agent.sampling is triggered. It uses a client
+// of its own, so that a long plan does not delay a call. It needs no transaction: a repeated call counts once. A call
+// that cannot leave soon is dropped, because a late call is useless.
 func (b *balancer) trigger(ctx context.Context, opts []kgo.Opt) {
 	interval := time.Duration(b.ms) * time.Millisecond
 	topic := b.cfg.Prefix + schemas.TopicTriggers

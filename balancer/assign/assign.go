@@ -1,11 +1,10 @@
-// Package assign decides which collector takes which job's data. It is pure: the same arguments give the same
-// answer, and it knows neither Kafka nor a scheduler.
+// Package assign assigns the data of each job to collectors. It is pure: the same arguments give the same answer, and
+// it knows neither Kafka nor a scheduler.
 //
-// A Layout puts collectors over the tree of the machine. A Task is a job: the numbers of its nodes, with a load.
-// Place returns an Assignment by one of two algorithms. Weir's own keeps collectors below a bound and moves jobs
-// only where it must. PerSyst's exists in a literal form and in a near-linear one: the first is what tests hold
-// the second to. Measure tells how near nodes are to their collectors. Comparison runs all algorithms on random
-// jobs.
+// A Layout puts collectors over the tree of the machine. A Task is a job: the numbers of its nodes, with a load. Place
+// returns an Assignment by one of two algorithms. Weir's own keeps collectors below a bound and moves jobs only if it
+// must. PerSyst's exists in a literal form and in a near-linear one: tests hold the second to the first. Measure
+// computes the distance of nodes from their collectors. Comparison runs all algorithms on random jobs.
 package assign
 
 // None is the number of no collector and of no island.
@@ -16,13 +15,12 @@ type Task struct {
 	Nodes   []int32 // numbers of the layout
 	PerNode int64   // load of each of its nodes in an interval, in the unit of LMax, at least 1
 	Last    []int32 // collector of each node until now, None for a node that is new; nil: the job is new
-	Local   bool    // it has been reduced on its node
+	Local   bool    // it was reduced on its node in the last interval
 }
 
 func (t *Task) load() int64 { return t.PerNode * int64(len(t.Nodes)) }
 
-// Limits say how much one collector takes. Loads count nodes, or bytes in an interval where weir's algorithm
-// weighs them.
+// Limits bound the load of one collector. Loads count nodes, or bytes in an interval if weir's algorithm weighs them.
 type Limits struct {
 	LMax     int    // load; a job with more is spread over several collectors
 	LDist    int    // nodes that each of these collectors is meant to take. PerSyst's only
@@ -32,13 +30,13 @@ type Limits struct {
 	Still    bool   // loads are guessed: no job leaves a collector because of them. Weir's only
 }
 
-// Placement says where one job is reduced.
+// Placement lists the collectors that reduce one job.
 type Placement struct {
 	Local bool    // on its only node
-	At    []int32 // collector of each node of the job, in the job's order; where local, the node's home
+	At    []int32 // collector of each node of the job, in the job's order; if local, the node's home
 }
 
-// Assignment is where all jobs are reduced, and what that makes of the collectors.
+// Assignment places all jobs, and sums up the load of the collectors.
 type Assignment struct {
 	Placed     []Placement // of each task
 	Load       []int64     // of each collector

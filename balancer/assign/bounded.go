@@ -11,20 +11,18 @@ import (
 //   - Every node of every job has one collector. A job of one node is reduced there, for at most LocalMax jobs
 //     (0: all). Jobs that are local already come first.
 //   - Nothing moves without need. A job keeps its collectors while these exist and hold it, whatever other jobs
-//     do. Nodes that it gains join it if there is room. Otherwise the whole job moves if any collector holds it.
+//     do. Nodes that it gains join it if there is room. Otherwise the whole job moves if any collector has room for it.
 //   - No collector exceeds LMax while all jobs together fit: the sum of the loads is at most collectors * LMax.
-//     Where nodes differ in weight, one may be heavier than the room that is left everywhere. A collector that is
-//     beyond LMax because loads grew gives away the fewest jobs that bring it below.
-//   - The heaviest job comes first. It is whole at one collector if any has room for it. That is the one with the least
-//     total distance, then the least load, then the lowest number. So the total distance is the least possible
-//     where loads are low.
-//   - A job for which no collector has room is split over as few as have it. Collectors that are home to most of
+//     If nodes differ in weight, one may be heavier than the room of every collector. A collector that is beyond LMax because loads grew gives away the fewest jobs that bring it below.
+//   - The heaviest job comes first. It goes whole to one collector if any has room for it: the collector with the
+//     least
+//     total distance, then the least load, then the lowest number. So the total distance is the least possible if loads are low.
+//   - A job that fits no collector is split over as few as possible. Collectors that are home to most of
 //     its nodes come first, and as many nodes as fit stay at home.
-//   - Where the jobs do not fit, Overloaded is set, and Needed says how many collectors of LMax would do. The
-//     bound is then the mean load, so that the jobs are spread evenly. An eighth is added once jobs have
-//     collectors: without it every change of a load would split jobs.
+//   - If the jobs do not fit, Overloaded is set, and Needed is the number of collectors of LMax that would do. The
+//     bound is then the mean load, so that the jobs are spread evenly. An eighth is added once jobs have collectors: without it every change of a load would split jobs.
 //
-// Lost collectors take nothing, and what they had is placed anew. At least one collector is left.
+// Lost collectors take nothing, and their load is placed anew. At least one collector is left.
 func placeBounded(l *Layout, tasks []Task, lim Limits) Assignment {
 	a := &placer{field: newField(l), tasks: tasks, lost: lim.lost, still: lim.Still}
 	a.b.Placed = make([]Placement, len(tasks))
@@ -75,7 +73,7 @@ func (a *placer) locals(most int) (total int64) {
 		}
 	}
 	for j := range a.tasks {
-		if count >= most { // also where all are
+		if count >= most { // or all of them
 			break
 		}
 		if t := &a.tasks[j]; len(t.Nodes) == 1 && !a.b.Placed[j].Local {
@@ -105,7 +103,7 @@ func (a *placer) limit(total, lMax int64) {
 	}
 }
 
-// keep leaves jobs where they are, and returns those that want a place, in whole or in part.
+// keep leaves jobs at their collectors, and returns the jobs to be placed, in whole or in part.
 func (a *placer) keep() (waiting []int32) {
 	for j := range a.tasks {
 		if a.b.Placed[j].Local {
@@ -127,8 +125,8 @@ func (a *placer) keep() (waiting []int32) {
 	return waiting
 }
 
-// stay adds the load of a task to the collectors that it has. It returns them, nil for a new task, and whether
-// every node has one.
+// stay adds the load of a task to its previous collectors. It returns them, nil for a new task, and whether they cover
+// every node.
 func (a *placer) stay(t *Task) (at []int32, whole bool) {
 	at, whole = t.Last, t.Last != nil
 	// Neighbours mostly have one collector. Adding a run of them at once halves the time of a plan at 2 % churn.
@@ -155,8 +153,8 @@ func (a *placer) stay(t *Task) (at []int32, whole bool) {
 	return at, whole
 }
 
-// relieve takes jobs, or nodes of split jobs, from collectors beyond the bound. Each time it takes the lightest
-// share that is enough, or the heaviest where none is.
+// relieve takes jobs, or nodes of split jobs, from collectors beyond the bound. Each time it takes the lightest share
+// that is enough, or the heaviest if none is.
 func (a *placer) relieve() (moved []int32) {
 	if a.still || slices.Max(a.load) <= a.bound {
 		return nil
@@ -216,7 +214,7 @@ func (a *placer) release(j int32, at []int32, excess int64) {
 	}
 }
 
-// place gives a collector to each node of a task that has none.
+// place gives a collector to each node of a task that lacks one.
 func (a *placer) place(t *Task, p *Placement) {
 	if p.At == nil {
 		p.At = make([]int32, len(t.Nodes))
@@ -258,8 +256,8 @@ func (a *placer) place(t *Task, p *Placement) {
 	a.add(c, 0)
 }
 
-// nearest returns the best collector that has room for a whole job: the least distance counts first, then the least
-// load, then the lowest number. It returns None if no collector has room.
+// nearest returns the best collector with room for a whole job: the least distance counts first, then the least load,
+// then the lowest number. It returns None if no collector has room.
 func (a *placer) nearest(nodes int, load int64) int32 {
 	best := int32(None)
 	a.candidates(func(c int32) {

@@ -16,7 +16,7 @@ type Comparison struct {
 	Churn     float64 // fraction of the jobs that end between two intervals
 }
 
-// contender is one row of the comparison: an algorithm and what it came to.
+// contender is one row of the comparison: an algorithm and its results.
 type contender struct {
 	name  string
 	lMax  int
@@ -26,7 +26,7 @@ type contender struct {
 	used, distance, bound                  float64
 	nodes, most                            float64 // sums of the mean and the greatest load
 	took                                   time.Duration
-	kept, moved                            float64 // jobs that continue, and those of them that move
+	kept, moved                            float64 // jobs that continue, and the moving ones among them
 }
 
 // contenders are the algorithms of the comparison, each with the limits that it was made for.
@@ -104,7 +104,7 @@ func (s *Comparison) compare(ctx context.Context) (rows []*contender, toFrontend
 			c.count(l, first, placed[i])
 		}
 		for k := range m.jobs {
-			m.jobs[k].Last = []int32{int32(k)} // its number, until each algorithm has its own
+			m.jobs[k].Last = []int32{int32(k)} // its number; later each algorithm sets its own
 		}
 		m.churn(s.Churn)
 		for i, c := range rows {
@@ -162,7 +162,7 @@ func distinct(at []int32) int {
 	return len(slices.Compact(sorted))
 }
 
-// move plans the interval after the one of placed, and counts the jobs that moved. In Last, a job that continues has
+// move plans the interval after the one of placed, and counts the jobs that moved. Last of a job that continues holds
 // its number in placed.
 func (c *contender) move(l *Layout, jobs []Task, placed []Placement) {
 	tasks := slices.Clone(jobs)

@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// field is what the near-linear algorithms know while they place jobs. It has the load of each collector, and the
-// homes of the nodes of the job in hand. Of the collectors that are no home of these nodes, only the least loaded can
-// be the best, under each vertex and in all. A tree over the loads finds it in logarithmic time.
+// field is the state of the near-linear algorithms while they place jobs: the load of each collector, and the homes of
+// the current job's nodes. Among the collectors that are no home of these nodes, only the least loaded can be the best,
+// under each vertex and in all. A tree over the loads finds it in logarithmic time.
 type field struct {
 	*Layout
 	load  []int64 // of each collector
-	order []int32 // collectors so that those under each vertex are neighbours
+	order []int32 // collectors, sorted so that collectors under a vertex are neighbours
 	place []int32 // of each collector in order
 	least []int32 // a binary tree over order: the collector below with the least load, then the lowest number
 

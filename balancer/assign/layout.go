@@ -7,8 +7,8 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// Layout is PerSyst's tree over the machine, at the depth of the machine's own. Every node is an agent with a parent
-// collector, its home. Every collector has a SyncAgent above it, and may have further vertices between the two. Nodes
+// Layout is PerSyst's tree over the machine, as deep as the machine's own tree. Every node is an agent with a parent
+// collector, its home. Every collector belongs to a SyncAgent, and there may be further vertices between the two. Nodes
 // and collectors go by number here. A collector's number is its partition of counters.
 type Layout struct {
 	Nodes []string         // in tree order
@@ -16,15 +16,15 @@ type Layout struct {
 	Home  []int32          // of a node: its parent collector
 	Sync  []int32          // of a collector: its SyncAgent
 
-	// Deeper are the levels between SyncAgents and collectors, from the top. A level has the vertex of each collector.
-	// Collectors that share a vertex share the one above. The paper has none.
+	// Deeper are the levels between SyncAgents and collectors, from the top. A level contains the vertex of each
+	// collector. Collectors that share a vertex share the vertex above. The paper has no such levels.
 	Deeper [][]int32
 }
 
 // levels returns the levels above the collectors, from the top.
 func (l *Layout) levels() [][]int32 { return append([][]int32{l.Sync}, l.Deeper...) }
 
-// vertices returns how many numbers of vertices a level has: one more than the highest in use.
+// vertices returns the size of a level's numbering: one more than the highest number in use.
 func vertices(level []int32) int32 {
 	count := int32(0)
 	for _, v := range level {
@@ -33,19 +33,18 @@ func vertices(level []int32) int32 {
 	return count
 }
 
-// NewLayout lays collectors over a tree. places has the vertex where each collector's leader stands, None where it is
-// not known, and may be nil. If all places are unknown, neighbours in the tree share a home, and homes are as equal as
-// the islands let them be:
+// NewLayout lays collectors over a tree. places lists the vertex of each collector's leader, None if unknown, and may
+// be nil. If all places are unknown, neighbours in the tree share a home, and homes are as equal as the islands allow:
 //
 //   - With at least as many collectors as islands, every island gets one. Each further collector goes to the island
 //     with the most nodes per collector. No home crosses an island, and an island is a SyncAgent.
 //   - With fewer, a collector is home to one or more whole islands, and is its own SyncAgent.
 //
-// If places are known, an island is the SyncAgent of the collectors that stand in it. These are the homes of its
-// nodes; see homesByPlace.
+// If places are known, an island is the SyncAgent of the collectors that stand in it. These are the homes of its nodes;
+// see homesByPlace.
 //
-// Below the islands, a collector is at its place. Where that is unknown, it is at the lowest vertex above all nodes
-// that it is home to.
+// Below the islands, a collector is at its place. If that is unknown, it is at the lowest vertex above all nodes that
+// it is home to.
 func NewLayout(tree *topology.Tree, collectors int, places []int) *Layout {
 	nodes := tree.Nodes()
 	l := &Layout{
@@ -56,7 +55,7 @@ func NewLayout(tree *topology.Tree, collectors int, places []int) *Layout {
 	islands := make([]int, len(nodes))
 	for i, n := range nodes {
 		l.Index[n] = int32(i)
-		islands[i], _ = tree.Island(n) // the tree has its own nodes
+		islands[i], _ = tree.Island(n) // the nodes come from the tree
 		sizes[islands[i]]++
 	}
 	if slices.ContainsFunc(places, func(p int) bool { return p != None }) {
@@ -94,12 +93,12 @@ func NewLayout(tree *topology.Tree, collectors int, places []int) *Layout {
 
 // pathBelow returns the vertices above a node, from below its island on. The result is not nil.
 func pathBelow(tree *topology.Tree, node string) []int {
-	v, _ := tree.Index(node) // the tree has its own nodes
+	v, _ := tree.Index(node) // the node comes from the tree
 	path := tree.Path(v)
 	return path[min(1, len(path)-1) : len(path)-1]
 }
 
-// common returns what two paths begin with.
+// common returns the common beginning of two paths.
 func common(a, b []int) []int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -109,8 +108,8 @@ func common(a, b []int) []int {
 }
 
 // deepen adds levels below the SyncAgents, from the vertices above each collector. A collector that is higher in the
-// tree has a vertex of its own there. A level that groups collectors as the one above does, or groups none, says
-// nothing and is left out.
+// tree gets a vertex of its own there. A level that groups collectors as the level above does, or that groups none, is
+// left out, because it adds nothing.
 func (l *Layout) deepen(below [][]int) {
 	above := l.Sync
 	for k := 0; slices.ContainsFunc(below, func(path []int) bool { return len(path) > k }); k++ {
@@ -209,7 +208,7 @@ func (l *Layout) homesByPlace(tree *topology.Tree, islands, sizes, places []int)
 	l.deepen(below)
 }
 
-// homes gives nodes their homes below the islands. It has the vertices above each node and each collector.
+// homes assigns homes to nodes below the islands. It holds the vertices above each node and each collector.
 type homes struct {
 	*Layout
 	node, collector [][]int
@@ -220,7 +219,7 @@ type homes struct {
 // there are none, each vertex goes as a whole, the largest first, to the collector that is home to the fewest nodes.
 func (h homes) spread(nodes, collectors []int32, depth int) {
 	var here []int32
-	var order []int // vertices below, in tree order; None has the nodes that are directly here
+	var order []int // vertices below, in tree order; None stands for the nodes directly here
 	below, in := map[int][]int32{}, map[int][]int32{}
 	for _, c := range collectors {
 		if len(h.collector[c]) <= depth || len(collectors) == 1 {
@@ -304,8 +303,8 @@ func homesOfIslands(sizes []int, collectors int) (first, count []int) {
 	return first, count
 }
 
-// wholeIslands gives whole islands to fewer collectors. An island goes to the collector in whose equal part of all
-// nodes its middle lies. No collector is passed over, so that each one has an island.
+// wholeIslands gives whole islands to fewer collectors. All nodes are divided into equal parts, one per collector, and
+// an island goes to the part that contains its middle. No collector is passed over, so each one gets an island.
 func wholeIslands(sizes []int, collectors int) []int {
 	total, before, last := 0, 0, -1
 	for _, n := range sizes {

@@ -5,16 +5,17 @@ import (
 	"slices"
 )
 
-// placeLiteral places jobs by the three algorithms of PerSyst, read literally. A job is the numbers of its nodes.
+// placeLiteral places jobs by the three algorithms of PerSyst, read literally. A job is given by the numbers of its
+// nodes.
 //
 // Algorithm 1 takes jobs in descending load, ties in their order. Up to LocalMax jobs of one node are reduced there, as
 // many as the storage takes. The text above the algorithm sends all others through the tree. Algorithm 2 picks the
-// collector with the least load, then the least total distance from the job's nodes, then the lowest number. If the
-// job would lift it above l_max, algorithm 3 spreads the job.
+// collector with the least load, then the least total distance from the job's nodes, then the lowest number. If the job
+// would lift it above l_max, algorithm 3 spreads the job.
 //
 // Three readings make the paper's text executable:
 //
-//   - A collector's load grows by a node's load where the text overwrites it (line 16 of algorithm 3).
+//   - A collector's load grows by a node's load; the text overwrites it (line 16 of algorithm 3).
 //   - The set of n_c collectors may turn out smaller, since one without children of the job can be found again.
 //   - A load may exceed l_max under pressure, since line 8 of algorithm 3 does not look at it.
 func placeLiteral(l *Layout, jobs [][]int32, lim Limits) []Placement {
@@ -49,8 +50,8 @@ type persyst struct {
 	near   [][]int // of each level above the collectors, of each of its vertices: agents below it
 }
 
-// place puts one job as PerSyst's paper has it. A job of one node stays on its node while LocalMax allows it. Any other
-// is whole at the collector that best chooses, or spread where that one has no room.
+// place puts one job as PerSyst's paper does. A job of one node stays on its node while LocalMax allows it. Any other
+// job is whole at the collector that best chooses, or spread if that collector lacks room.
 func (a *persyst) place(nodes []int32) Placement {
 	p := Placement{At: make([]int32, len(nodes))}
 	if len(nodes) == 1 && (a.LocalMax == 0 || a.locals < a.LocalMax) {
@@ -123,7 +124,7 @@ func (a *persyst) distribute(nodes, at []int32) {
 	for range (len(nodes) + a.LDist - 1) / a.LDist {
 		c := a.best(nil, left)
 		if slices.Contains(chosen, c) {
-			break // it has no children left: nothing would change, and it would be found again each time
+			break // it has no children left: nothing would change, and the search would find it again and again
 		}
 		chosen = append(chosen, c)
 		mine := children[c]

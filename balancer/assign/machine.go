@@ -43,7 +43,7 @@ type muc struct {
 	free  []bool
 	jobs  []Task
 	count int // of jobs that it runs
-	least int // nodes that have a job; the paper does not tell
+	least int // nodes with a job; the paper does not state it
 }
 
 // newMUC is the machine of the paper.
@@ -60,11 +60,11 @@ func fullMUC(m muc, nodes int) *muc {
 	return &m
 }
 
-// fewestJobs is how many jobs a machine has at least, however small it is.
+// fewestJobs is the least number of jobs, however small the machine is.
 const fewestJobs = 4
 
 // MUCJobs returns the nodes of the jobs on a machine like the paper's, but of another size, at least 16 nodes. It is a
-// function of the size alone. A machine of the paper's size has 185 jobs, and another in proportion. The jobs have at
+// function of the size alone. A machine of the paper's size runs 185 jobs, and another in proportion. The jobs hold at
 // least three quarters of the nodes.
 func MUCJobs(nodes int) [][]int32 {
 	m := fullMUC(muc{

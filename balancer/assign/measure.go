@@ -41,7 +41,7 @@ func (l *Layout) Nearest(nodes []int32) int {
 	return f.distance(f.closest(len(nodes)), len(nodes))
 }
 
-// Below counts the nodes that have a collector as their home, and those that only share its SyncAgent.
+// Below counts the nodes with a given collector as their home, and the nodes that only share its SyncAgent.
 func (l *Layout) Below(collector int32, nodes []int32) (own, near int) {
 	for _, n := range nodes {
 		switch home := l.Home[n]; {
@@ -54,13 +54,14 @@ func (l *Layout) Below(collector int32, nodes []int32) (own, near int) {
 	return own, near
 }
 
-// Measures are what assignments are compared by. Jobs that are reduced on their node do not count.
+// Measures are the criteria for comparing assignments. Jobs that are reduced on their node do not count.
 type Measures struct {
 	Distance  int // of all nodes from their collectors
 	TreeNodes int // collectors, vertices above them and frontends that jobs pass
 
-	// LowerBound is the least distance that an assignment could have. It has a job within LMax at the nearest
-	// collector, or where the job is if it is split and nearer so. It has every node of other jobs at home.
+	// LowerBound is a lower bound of the distance of any assignment. It assumes the nearest collector for a job within
+	// LMax, or its present collectors if the job is split and they are nearer. For other jobs it assumes that every
+	// node is at home.
 	LowerBound int
 }
 
@@ -98,8 +99,8 @@ func (f *field) closest(nodes int) int32 {
 	return best
 }
 
-// treeNodes counts the collectors of a job, and the vertices of each level above them up to the first level that has
-// only one. The frontend is above all.
+// treeNodes counts the collectors of a job, and the vertices of each level above them up to the first level with a
+// single one. The frontend is above all.
 func treeNodes(l *Layout, at []int32) int {
 	count := distinct(at)
 	parts := count

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// placeNearLinear returns what placeLiteral returns, in time near-linear in nodes and jobs. The literal form
+// placeNearLinear returns the same result as placeLiteral, in time near-linear in nodes and jobs. The literal form
 // looks at every collector for every job, and again for every node of a job that it spreads.
 func placeNearLinear(l *Layout, jobs [][]int32, lim Limits) []Placement {
 	order := make([]int32, len(jobs))
@@ -61,12 +61,12 @@ func (f *field) leastLoaded(nodes int) int32 {
 // count the nodes that are left.
 func (f *field) distribute(nodes, at []int32, lDist int) {
 	var chosen []int32
-	taken := make(map[int32]int) // children of the job that a chosen collector has
+	taken := make(map[int32]int) // the job's children at a chosen collector
 	left := len(nodes)
 	for range (len(nodes) + lDist - 1) / lDist {
 		c := f.leastLoaded(left)
 		if _, again := taken[c]; again {
-			break // it has no children left: nothing would change, and it would be found again each time
+			break // it has no children left: nothing would change, and the search would find it again and again
 		}
 		chosen = append(chosen, c)
 		taken[c] = f.own[c]

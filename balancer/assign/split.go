@@ -41,7 +41,7 @@ func (a *placer) fill(t *Task, at, chosen []int32, rooms map[int32]int) {
 		rooms[c]--
 		a.add(c, t.PerNode)
 	}
-	next := func(queue []int32) []int32 { // from the first that has room
+	next := func(queue []int32) []int32 { // from the first with room
 		for len(queue) > 0 && rooms[queue[0]] <= 0 {
 			queue = queue[1:]
 		}
@@ -81,9 +81,9 @@ func (a *placer) fill(t *Task, at, chosen []int32, rooms map[int32]int) {
 }
 
 // choose returns the smallest set of additional collectors whose room holds the rest of the job, or every collector
-// with room if none suffices. Of equally small sets it builds the best one, collector by collector. First counts how
-// many nodes the collector is home to and has room for. Then count the nodes under each vertex above it in the same
-// way, the nearest vertex first, the least load, and the lowest number.
+// with room if none suffices. Of equally small sets it builds the best one, collector by collector. The first criterion
+// is the number of nodes that the collector is home to and has room for. Then follow the nodes under each vertex above
+// it, counted in the same way, the nearest vertex first, the least load, and the lowest number.
 func (a *placer) choose(room func(c int32) int, has map[int32]int, left int) []int32 {
 	p := &pick{room: room, at: map[int32]int{}}
 	for it := a.byLoad(1); p.sum < left; {
@@ -131,11 +131,11 @@ func (a *placer) choose(room func(c int32) int, has map[int32]int, left int) []i
 	return p.chosen
 }
 
-// chooseBelow tries the collectors under the vertices of a level that are above nodes of the job. Those that it chooses
-// count as tried.
+// chooseBelow tries the collectors under the vertices of a level that are above nodes of the job. Collectors that it
+// chooses count as tried.
 func (a *placer) chooseBelow(at *level, p *pick, tried map[int32]int, less func(x, y int32) bool) {
-	// Under each vertex the collector with the most room comes first. After one whose room does not suffice, no other
-	// has enough.
+	// Under each vertex the collector with the most room comes first. Once a collector's room does not suffice, no
+	// later one suffices.
 	queues := queue[*candidate]{less: func(x, y *candidate) bool { return less(x.c, y.c) }}
 	for _, v := range at.touched {
 		b := &candidate{it: a.byLoad(slices.Collect(a.below(at, v))...)}
@@ -203,7 +203,7 @@ func (p *pick) shrink() {
 	}
 }
 
-// candidate is the next collector to try under a vertex, and those after it.
+// candidate is the next collector to try under a vertex, followed by the others.
 type candidate struct {
 	it *byLoad
 	c  int32

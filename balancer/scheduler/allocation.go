@@ -10,13 +10,13 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// allocation is the CPUs of a job that has parts of nodes. It is valid while the job has the same nodes and as many
-// CPUs.
+// allocation lists the CPUs of a job that holds parts of nodes. It is valid while the job keeps its nodes and its
+// number of CPUs.
 type allocation struct {
 	hostlist string
 	count    int
 	cpus     map[string][]int32 // by node, in Linux's numbers; empty: all
-	gpus     map[string][]int32 // by node, only where some are known
+	gpus     map[string][]int32 // by node, if some are known
 	cgroup   string             // empty: job_ and the job's number
 }
 
@@ -24,7 +24,7 @@ type allocation struct {
 type rawAllocation struct {
 	wrong string // why it must not be used; empty: it may
 	cpus  map[string][]int32
-	gpus  map[string][]int32 // by node, only where some are known
+	gpus  map[string][]int32 // by node, if some are known
 	sluid string             // Slurm 25.11 and later have one; 26.05 names cgroups by it
 }
 
@@ -91,9 +91,9 @@ func (s *rawAllocation) add(hosts []string, cpus, gpus []int32) {
 	}
 }
 
-// gpusOf returns the numbers of GPUs in a text such as gpu:a100:2(IDX:0-1),nic:1(IDX:0). It returns none where one of
-// them is not known, or where Slurm's numbers may be other ones than those of the devices. These are the parts of a GPU
-// that MIG makes: Slurm counts each of them, and they shift the numbers of all GPUs behind them.
+// gpusOf returns the numbers of GPUs in a text such as gpu:a100:2(IDX:0-1),nic:1(IDX:0). It returns none if one of them
+// is unknown, or if Slurm's numbers may differ from the numbers of the devices. That is so with MIG, which divides a
+// GPU: Slurm counts each part, which shifts the numbers of all GPUs behind it.
 func gpusOf(gres string) []int32 {
 	var gpus []int32
 	depth, from := 0, 0
@@ -103,7 +103,7 @@ func gpusOf(gres string) []int32 {
 		} else if i < len(gres) && gres[i] == ')' {
 			depth--
 		}
-		if i < len(gres) && (gres[i] != ',' || depth > 0) { // a list of numbers has commas of its own
+		if i < len(gres) && (gres[i] != ',' || depth > 0) { // a list of numbers contains commas of its own
 			continue
 		}
 		item := gres[from:i]
@@ -189,8 +189,8 @@ func CheckCPUIDs(cfg config.Config) error {
 	return err
 }
 
-// linux turns Slurm's numbers, which go socket by socket and core by core, into Linux's. The result is empty if the
-// job has the whole node. The numbers name hardware threads even where only cores are Slurm's CPUs.
+// linux turns Slurm's numbers, which go socket by socket and core by core, into Linux's. The result is empty if the job
+// holds the whole node. The numbers name hardware threads even if Slurm counts only cores as CPUs.
 func (n slurmNode) linux(ids []int32, numbering string) []int32 {
 	if len(ids) >= n.cores*n.threads {
 		return nil

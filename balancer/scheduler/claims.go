@@ -14,22 +14,22 @@ import (
 // maxSwept bounds the CPUs of a node for which contended keeps an end each. A file may give a job any number.
 const maxSwept = 1 << 12
 
-// heldUntil says until when jobs hold a node: any part of it, all of it, and each CPU. CPUs without a known end are
-// bits.
+// heldUntil holds the times until which jobs hold a node: any part of it, all of it, and each CPU. CPUs without a known
+// end are bits.
 type heldUntil struct {
 	any, whole int64
 	cpus       []int64
 	forever    []uint64
 }
 
-// surveyed is what one look at each job of a list finds.
+// surveyed is the result of looking at each job of a list once.
 type surveyed struct {
 	reasons []string                // why a job by itself cannot be followed; empty: it can
-	twice   map[schemas.JobKey]bool // at least the keys that more than one job has
+	twice   map[schemas.JobKey]bool // at least the keys that several jobs share
 	shared  map[string]bool         // at least the nodes on which jobs conflict
 }
 
-// survey finds the few jobs that may disturb each other. Claims then decides about these alone, since it has to
+// survey finds the few jobs that may disturb each other. Claims then decides about these alone, because it must
 // remember each CPU of each job. Two jobs conflict only if one ends after the other starts. So the latest end of each
 // CPU is enough, and an order by starts makes it exact for nearly all jobs.
 func survey(tree *topology.Tree, jobs []Job) surveyed {
@@ -84,7 +84,7 @@ func sweptByStart(tree *topology.Tree, jobs []Job, reasons []string) *sweep {
 	return s
 }
 
-// add notes what the job holds. It returns a reason if the tree does not have one of the job's nodes.
+// add notes the nodes and CPUs that the job holds. It returns a reason if one of the job's nodes is not in the tree.
 func (s *sweep) add(j *Job) (reason string) {
 	for _, n := range j.Nodes {
 		i, known := s.tree.Index(n)
@@ -100,8 +100,8 @@ func (s *sweep) add(j *Job) (reason string) {
 	return ""
 }
 
-// add notes a life, and reports whether it begins after all others that hold the CPUs have ended. Without CPUs the
-// job has all of them.
+// add notes a life, and reports whether it begins after all earlier holders of the CPUs have ended. Without CPUs the
+// job holds all of them.
 func (h *heldUntil) add(l Span, cpus []int32) bool {
 	free := h.whole <= l.Start
 	if len(cpus) == 0 {
@@ -151,7 +151,7 @@ func (h *heldUntil) addEach(l Span, cpus []int32) (free bool) {
 // wholeNode is the CPU number that stands for all CPUs of a node.
 const wholeNode int32 = -1
 
-// Claims says when each CPU of each node is held, and by which job. The spans of one CPU are disjoint and ascend.
+// Claims records when each CPU of each node is held, and by which job. The spans of one CPU are disjoint and ascend.
 type Claims map[string]map[int32][]claim
 
 // claim is a time during which a job holds a CPU or a node.
@@ -169,7 +169,7 @@ func (c Claims) Conflict(j *Job) string {
 			continue
 		}
 		l := lifeOn(j, hold)
-		var first int32 // the lowest CPU: a map has no order, and the message must not change
+		var first int32 // the lowest CPU: a map is unordered, but the message must not vary
 		var by schemas.JobKey
 		found := false
 		look := func(cpu int32) {
@@ -178,7 +178,7 @@ func (c Claims) Conflict(j *Job) string {
 			}
 		}
 		look(wholeNode)
-		for _, cpu := range hold.Cpus { // the job's CPUs are fewer than those held on a node with many jobs
+		for _, cpu := range hold.Cpus { // the job holds fewer CPUs than all the jobs on the node
 			look(cpu)
 		}
 		if len(hold.Cpus) == 0 {
@@ -197,7 +197,7 @@ func (c Claims) Conflict(j *Job) string {
 	return ""
 }
 
-// Add notes what a job holds, and when.
+// Add notes the nodes and CPUs that a job holds, and when.
 func (c Claims) Add(j *Job) {
 	for _, n := range j.Nodes {
 		hold, holds := HoldOf(j, n)

@@ -21,7 +21,8 @@ import (
 const (
 	// maxDropBytes bounds a file of the drop directory.
 	maxDropBytes = 1 << 20
-	// manyDropFiles in the directory are worth a warning: those of 131,072 jobs. They are read all the same.
+	// manyDropFiles is the number of files that is worth a warning: the files of 131,072 jobs. All of them are read
+	// nevertheless.
 	manyDropFiles = 1 << 18
 	// dropBatch is how many names are read at once.
 	dropBatch = 1 << 12
@@ -31,15 +32,15 @@ const (
 )
 
 // DropDir reads a directory into which a scheduler's prolog and epilog write when jobs start and end, to the
-// millisecond. A job has a file ID.RESTART.start, and one ID.RESTART.end once it is over, each put in place by
-// rename(2). Their lines are key=value: start_ms or end_ms, in Unix milliseconds. .start also has nodes (a hostlist),
-// cpus (such as 0-3,8; on each node; none: all), user, account, queue and name. These may be missing if another source
-// knows the job too. Not needed at all are cores, gpus, time_limit_s, mem_requested_bytes, exclusive, array_job and
-// array_task, and in .end the state (FAILED and so on). Files with other names are left alone. A fault in one file
-// leaves that file out.
+// millisecond. A job is described by a file ID.RESTART.start, and by ID.RESTART.end once it is over, each put in place
+// by rename(2). Their lines are key=value: start_ms or end_ms, in Unix milliseconds. .start also lists nodes (a
+// hostlist), cpus (such as 0-3,8; on each node; none: all), user, account, queue and name. These may be missing if
+// another source knows the job too. Always optional are cores, gpus, time_limit_s, mem_requested_bytes, exclusive,
+// array_job and array_task, and in .end the state (FAILED and so on). Files with other names are left alone. A fault in
+// one file leaves that file out.
 //
 // An epilog may never run, and the clocks of two hosts differ. So if no other source knows the jobs, the latest prolog
-// counts. A job ends at the latest where its next restart begins, or where another job starts on a CPU that it has.
+// counts. A job ends at the latest when its next restart begins, or when another job starts on one of its CPUs.
 type DropDir struct {
 	dir    string
 	alone  bool // no other source knows the jobs
@@ -57,11 +58,11 @@ type DropDir struct {
 	known  bool // it was read once
 	jobs   []Job
 	faults []Fault
-	broken []Fault // of the directory as a whole: one or none, and one where it has many files
+	broken []Fault // of the directory as a whole: at most one error, and one warning if it contains many files
 	hung   []Fault // one while it does not answer
 }
 
-// dropFile is a file with what it says.
+// dropFile is a file and its contents.
 type dropFile struct {
 	info os.FileInfo
 	job  Job
@@ -69,7 +70,7 @@ type dropFile struct {
 
 	// Of a start: the end of the job as it was last known. It stays known if the file with the end is removed first.
 	end   *int64
-	state string // how it ended, if the file said so
+	state string // outcome of the job, if the file states it
 	doubt string // why end is not from the job's own file
 	past  bool   // the job ended too long ago for any interval
 
@@ -141,7 +142,7 @@ func (d *DropDir) Jobs(time.Time) ([]Job, []Fault) {
 	return d.jobs, slices.Concat(d.hung, d.broken, d.faults)
 }
 
-// scan reads what is new. After an error, what was known stays.
+// scan reads new and changed files. After an error, the known jobs stay.
 func (d *DropDir) scan(now time.Time) {
 	if err := d.read(now.UnixMilli()); err != nil {
 		d.mu.Lock()
@@ -202,7 +203,7 @@ func (d *DropDir) read(nowMs int64) error {
 	}
 }
 
-// readEntry reads a file about a job if it has changed since it was last read.
+// readEntry reads a file about a job if it has changed since the last read.
 func (d *DropDir) readEntry(name string, stat func() (os.FileInfo, error), nowMs int64) {
 	d.lane.Move()
 	old := d.files[name]
@@ -338,7 +339,7 @@ func (d *DropDir) join() (jobs []Job, doubts map[int]string, faults []Fault) {
 	return jobs, doubts, faults
 }
 
-// isPast reports whether the directory has the file, and its job ended too long ago for any interval.
+// isPast reports whether the file is in the directory, but its job ended too long ago for any interval.
 func (d *DropDir) isPast(name string) bool { f := d.files[name]; return f != nil && f.past }
 
 // present returns the names of the files of jobs that are not past, sorted.

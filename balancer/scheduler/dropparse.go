@@ -116,7 +116,8 @@ func dropText(j *Job, key string) *string {
 	return nil
 }
 
-// dropGPUs returns the GPUs of all nodes, of a list such as 0-1, or those of each node, as in n[001-002]:0-1;n003:2.
+// dropGPUs returns the GPUs of all nodes, from a list such as 0-1, or the GPUs of each node, as in
+// n[001-002]:0-1;n003:2.
 func dropGPUs(text string) (map[string][]int32, error) {
 	if text == "" {
 		return nil, nil

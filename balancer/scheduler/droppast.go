@@ -15,9 +15,9 @@ type pastFiles struct {
 	files map[uint64]pastFile // by the hash of the name
 }
 
-// pastFile recognizes a file that has not changed since it was read.
+// pastFile recognizes a file that has not changed since the last read.
 type pastFile struct {
-	stamp uint64 // hash of what the file system says of it
+	stamp uint64 // hash of the file's metadata
 	ended uint32 // of an end: the second after it
 	scan  uint32 // the last scan that found it
 }
@@ -44,7 +44,7 @@ func (p *pastFiles) add(name string, f *dropFile, scan int) {
 	p.files[p.key(name)] = pastFile{p.stamp(f.info), ended, uint32(scan)}
 }
 
-// has reports whether a file is past and unchanged. It forgets one that has changed.
+// has reports whether a file is past and unchanged. It forgets a changed file.
 func (p *pastFiles) has(name string, info os.FileInfo, scan int) bool {
 	key := p.key(name)
 	f, there := p.files[key]

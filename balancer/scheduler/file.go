@@ -20,7 +20,7 @@ import (
 	"github.com/weirhpc/weir/naming"
 )
 
-// maxFileBytes bounds what is read of a job file.
+// maxFileBytes bounds the part of a job file that is read.
 const maxFileBytes = 16 << 20
 
 // errTooLong is returned when a job file is longer than 16 MiB.
@@ -36,18 +36,17 @@ var errTooLong = errors.New("longer than 16 MiB")
 //	    start: 2026-01-31T08:00:00Z   # without it: since ever
 //	    end: 2026-01-31T09:00:00Z     # without it: not known yet
 //
-// restart (0), name, account and queue may stand there too, and nodes may be a hostlist such as n[001-016]. So may
-// cores, gpus, time_limit_s, mem_requested_bytes, exclusive, array_job and array_task, and state, which is how the job
-// ended. A fault in one job leaves that job out. If a file cannot be read or has another form, the last good one stays
-// in force. New nodes and changed cpus of a job count from when the file was read, not for the interval that runs by
-// then.
+// restart (0), name, account and queue are optional, and nodes may be a hostlist such as n[001-016]. Also optional are
+// cores, gpus, time_limit_s, mem_requested_bytes, exclusive, array_job and array_task, and state, the outcome of the
+// job. A fault in one job leaves that job out. If a file cannot be read or is malformed, the last good one stays in
+// force. New nodes and changed cpus of a job count from the time of the read, not for the interval that runs by then.
 //
 // The file is read in the background, so that a file system that hangs does not hold up the caller. Meanwhile the last
 // good file stays in force.
 type FileSource struct {
 	path string
 	lane config.Lane
-	seen os.FileInfo // of the file as it was last read; nil where there was none; only the lane uses it
+	seen os.FileInfo // of the file at the last read; nil if there was none; only the lane uses it
 
 	mu     sync.Mutex
 	asked  bool
@@ -96,12 +95,12 @@ func (f *FileSource) fault(err error) []Fault {
 	return []Fault{{Reason: fmt.Sprintf("reading the job file %s: %v%s", f.path, err, stays), Unread: !f.good}}
 }
 
-// unchanged reports whether a file is still the one that was read, as far as its name, size and time tell.
+// unchanged reports whether a file is still the one that was read, judged by its name, size and time.
 func unchanged(seen, now os.FileInfo) bool {
 	return os.SameFile(now, seen) && now.Size() == seen.Size() && now.ModTime().Equal(seen.ModTime())
 }
 
-// refresh reads the jobs of the file if it has changed since the last read.
+// refresh reads the jobs if the file has changed since the last read.
 func (f *FileSource) refresh(now time.Time) {
 	begun := time.Now()
 	text, info, err := f.read()
@@ -116,7 +115,7 @@ func (f *FileSource) refresh(now time.Time) {
 	case err != nil:
 		f.broken = f.fault(err)
 	case info != nil:
-		if late := time.Since(begun); late >= fileWait { // who asked has not waited for it
+		if late := time.Since(begun); late >= fileWait { // the caller of Jobs did not wait so long
 			now = now.Add(late)
 		}
 		carryHeld(f.jobs, jobs, now.UnixMilli())
@@ -124,8 +123,8 @@ func (f *FileSource) refresh(now time.Time) {
 	}
 }
 
-// read returns the text of the file. The info is nil if the file has not changed since the last read. If that read
-// found a fault, the fault remains.
+// read returns the text of the file. The info is nil if the file has not changed since the last read. The fault of that
+// read, if any, remains.
 func (f *FileSource) read() (text []byte, info os.FileInfo, err error) {
 	seen := f.seen
 	f.seen = nil
@@ -167,8 +166,8 @@ func (b *badByte) remedy() string {
 		b.line, b.column, b.value)
 }
 
-// readable replaces what YAML does not accept by U+FFFD, so that it costs one job and not the file. It returns the
-// replaced bytes.
+// readable replaces bytes that YAML does not accept by U+FFFD, so that they cost one job and not the file. It returns
+// the replaced bytes.
 func readable(text []byte) ([]byte, []badByte) {
 	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
 		return text, nil // UTF-16

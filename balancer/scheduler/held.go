@@ -8,8 +8,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// HoldOf returns what the job holds of one of its nodes. It returns false if the job holds nothing, as while it is
-// suspended.
+// HoldOf returns the job's hold of one of its nodes. It returns false if the job holds nothing there, for example while
+// it is suspended.
 func HoldOf(j *Job, node string) (Hold, bool) {
 	if j.Held == nil {
 		return Hold{Cpus: j.Cpus}, true
@@ -18,7 +18,7 @@ func HoldOf(j *Job, node string) (Hold, bool) {
 	return h, ok
 }
 
-// heldSince returns the job with only those nodes that it has held since a time or before.
+// heldSince returns the job, reduced to the nodes that it has held since a time or before.
 func heldSince(j Job, start int64) Job {
 	if j.Held == nil {
 		return j
@@ -33,7 +33,7 @@ func heldSince(j Job, start int64) Job {
 	return j
 }
 
-// lifeOn returns the span in which a job has its hold of one node.
+// lifeOn returns the span in which a job holds one node.
 func lifeOn(j *Job, h Hold) Span {
 	l := Life(j)
 	if j.Held != nil {
@@ -99,9 +99,9 @@ type cut struct {
 	why string
 }
 
-// endOverlaps ends jobs so that no two hold a CPU at one time. A life ends where the next restart of its job begins,
-// and a job ends where a later one starts on one of its CPUs. It returns the jobs that it ended, once or twice each.
-// The last reason counts. Apart from sorting, its time grows with the nodes of all jobs.
+// endOverlaps ends jobs so that no two hold a CPU at one time. A life ends when the next restart of its job begins, and
+// a job ends when a later one starts on one of its CPUs. It returns the jobs that it ended, once or twice each. The
+// last reason counts. Apart from sorting, its time grows with the nodes of all jobs.
 func endOverlaps(jobs []Job) []cut {
 	s := overlaps{jobs: jobs}
 	var started []int
@@ -124,7 +124,7 @@ func (s *overlaps) end(i int, at int64, format string, args ...any) {
 	}
 }
 
-// byRestart ends a life of a job where its next one begins. A list may still show the one before.
+// byRestart ends a life of a job when its next one begins. A list may still show the previous life.
 func (s *overlaps) byRestart(started []int) {
 	slices.SortFunc(started, func(a, b int) int { // the last life first
 		return cmp.Or(cmp.Compare(s.jobs[a].JobID, s.jobs[b].JobID), cmp.Compare(s.jobs[b].Restart, s.jobs[a].Restart))
@@ -141,8 +141,7 @@ func (s *overlaps) byRestart(started []int) {
 	}
 }
 
-// byNode ends a job where another takes its CPUs. A job whose end was never heard of would otherwise hold its nodes for
-// ever.
+// byNode ends a job when another takes its CPUs. A job with a lost end would otherwise hold its nodes for ever.
 func (s *overlaps) byNode(started []int) {
 	slices.SortFunc(started, func(a, b int) int {
 		x, y := &s.jobs[a], &s.jobs[b]
@@ -166,7 +165,7 @@ func (s *overlaps) byNode(started []int) {
 	}
 }
 
-// holder has the jobs, by index, that were last given the CPUs of a node.
+// holder lists the jobs, by index, that last received the CPUs of a node.
 type holder struct {
 	whole []int // all CPUs: one or none
 	cpus  map[int32]int

@@ -16,8 +16,8 @@ import (
 // Span is the life of a job in Unix milliseconds, [start, end).
 type Span struct{ Start, End int64 }
 
-// Life returns when the job runs as far as is known. An unknown start or end is unbounded. A job that waits and has no
-// start has no life.
+// Life returns the span in which the job runs, as far as known. An unknown start or end is unbounded. A job that waits
+// without a start has no life.
 func Life(j *Job) Span {
 	s := Span{math.MinInt64, math.MaxInt64}
 	switch {
@@ -108,7 +108,7 @@ func checkGPUs(j *Job) string {
 	return ""
 }
 
-// repeated returns a value that the list has twice. Nearly all lists ascend, and these need no set.
+// repeated returns a value that occurs twice in the list. Nearly all lists ascend, and these need no set.
 func repeated[T cmp.Ordered](list []T) (value T, twice bool) {
 	for i := 1; i < len(list); i++ {
 		if list[i-1] < list[i] {
@@ -128,7 +128,7 @@ func repeated[T cmp.Ordered](list []T) (value T, twice bool) {
 
 // admit returns the jobs that can be followed, in their order and with their state at now. Each other job is a fault:
 //
-//   - It is wrong in itself, or on a node that the tree does not have.
+//   - It is wrong in itself, or on a node outside the tree.
 //   - An earlier job of the list has its id and restart.
 //   - An earlier job of the list holds one of its CPUs at a time of its life.
 //
@@ -170,7 +170,7 @@ func admit(tree *topology.Tree, jobs []Job, now time.Time) (good []Job, faults [
 	return slices.Clip(good[:followed]), faults
 }
 
-// onNodes returns the job with only those of its nodes that are in the set; nil if none is.
+// onNodes returns the job, reduced to its nodes in the set; nil if there are none.
 func onNodes(j *Job, set map[string]bool) *Job {
 	if len(set) == 0 || !slices.ContainsFunc(j.Nodes, func(n string) bool { return set[n] }) {
 		return nil
@@ -180,8 +180,8 @@ func onNodes(j *Job, set map[string]bool) *Job {
 	return &some
 }
 
-// Planned returns the jobs whose life, as known now, covers the whole interval. They have the nodes that they hold
-// from its start.
+// Planned returns the jobs that run throughout the interval, as known now. They keep the nodes that they hold from its
+// start.
 func Planned(jobs []Job, start, ms int64) []Job {
 	var has []Job
 	for i := range jobs {

@@ -11,7 +11,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// What Slurm says of a job's limits is not needed to follow the job. So what cannot be read counts as not known.
+// The limits of a job are not needed to follow it. So a limit that cannot be read counts as unknown.
 
 // Bounds far above any job. Records have higher ones.
 const (
@@ -21,7 +21,7 @@ const (
 	maxNodeMemory   = 1 << 56
 )
 
-// slurmYear is the limit that Slurm gives a job whose partition has none.
+// slurmYear is Slurm's limit for a job in a partition without one.
 const slurmYear = 365 * 24 * 3600
 
 // atMost returns n, or nil if it is not in 0 to most.
@@ -32,7 +32,7 @@ func atMost(n, most int64) *int64 {
 	return &n
 }
 
-// slurmLimit reads a time limit such as 1-02:30:00, 2:30:00 or 10:00. It is nil where there is none.
+// slurmLimit reads a time limit such as 1-02:30:00, 2:30:00 or 10:00. It is nil if there is none.
 func slurmLimit(text string) *int64 {
 	days, clock, hasDays := strings.Cut(text, "-")
 	if !hasDays {
@@ -60,8 +60,8 @@ func slurmLimit(text string) *int64 {
 	return atMost(sum, maxLimitSeconds)
 }
 
-// slurmTRES reads what a job was given, such as cpu=3,mem=6000M,node=3,gres/gpu=4,gres/gpu:a100=4. It returns the GPUs
-// in all, and the memory on each node.
+// slurmTRES reads the resources of a job, such as cpu=3,mem=6000M,node=3,gres/gpu=4,gres/gpu:a100=4. It returns the
+// total number of GPUs, and the memory on each node.
 func slurmTRES(text string) (gpus *int32, memory *int64) {
 	nodes, all := int64(0), (*int64)(nil)
 	for item := range strings.SplitSeq(text, ",") {
@@ -111,7 +111,7 @@ func slurmArray(job, task string) (array *string, number *int32) {
 	return &job, new(int32(n))
 }
 
-// slurmEnd returns how a job ended. While it still completes, Slurm does not say that yet.
+// slurmEnd returns the outcome of a job. While the job is completing, Slurm does not report it yet.
 func slurmEnd(state string) string {
 	switch state {
 	case "FAILED", "NODE_FAIL", "BOOT_FAIL":
@@ -126,8 +126,8 @@ func slurmEnd(state string) string {
 	return schemas.StateCompleted
 }
 
-// setLimit sets what a file says of a job beside its nodes and times. It reports whether the key is one of these. An
-// empty value is not known.
+// setLimit sets a field of a job other than its nodes and times, from a file. It reports whether it knows the key. An
+// empty value stands for unknown.
 func setLimit(j *schemas.Job, key, value string) (known bool, err error) {
 	number := func(most int64) *int64 {
 		n, bad := strconv.ParseInt(value, 10, 64)

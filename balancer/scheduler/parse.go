@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// noID stands for the id of a job that has none. It is no valid one.
+	// noID stands for a missing job id. It is not a valid one.
 	noID = "?"
 	// maxFileNodes bounds the nodes of all jobs of a file: a hostlist is short.
 	maxFileNodes = 1 << 22
@@ -113,7 +113,8 @@ func target(n *yaml.Node) *yaml.Node {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// parseJob returns the job. After an error, which has the line, it has as much of the id and restart as is there.
+// parseJob returns the job. After an error, which names the line, the job contains its id and restart, as far as they
+// were read.
 func parseJob(n *yaml.Node) (Job, error) {
 	j := Job{Job: schemas.Job{JobID: noID}}
 	line := n.Line
@@ -160,7 +161,7 @@ func setKey(j *Job, key string, value *yaml.Node) (err error) {
 	return nil
 }
 
-// setText sets a field that has a single text. An empty value leaves the field as it is.
+// setText sets a field with a single text. An empty value leaves the field as it is.
 func setText(j *Job, key string, value *yaml.Node) (err error) {
 	switch {
 	case value.Kind != yaml.ScalarNode:
@@ -213,7 +214,7 @@ func yamlNodes(n *yaml.Node) ([]string, error) {
 	return nodes, nil
 }
 
-// yamlCPUs returns nil for a job that has its nodes alone, which the file leaves out or writes as null.
+// yamlCPUs returns nil for a job with its nodes to itself, which the file leaves out or writes as null.
 func yamlCPUs(n *yaml.Node) ([]int32, error) {
 	switch {
 	case isNull(n):
@@ -232,7 +233,7 @@ func yamlCPUs(n *yaml.Node) ([]int32, error) {
 	return cpus, nil
 }
 
-// yamlGPUs returns the GPUs of all nodes, of one list, or those of each node, of lists by node or hostlist.
+// yamlGPUs returns the GPUs of all nodes, from one list, or the GPUs of each node, from lists by node or hostlist.
 func yamlGPUs(n *yaml.Node) (gpus map[string][]int32, err error) {
 	if n.Kind != yaml.MappingNode {
 		numbers, err := yamlCPUs(n)
@@ -288,7 +289,7 @@ func parseTime(text string) (*int64, error) {
 	return &ms, nil
 }
 
-// oneLine makes one short line of an error of the YAML package, which has a line for each thing that is wrong.
+// oneLine shortens an error of the YAML package, which prints a line for each fault, to one line.
 func oneLine(err error) error {
 	text := strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "yaml: ")
 	if len(text) > 300 {

@@ -21,7 +21,7 @@ type simulatedSlot struct {
 	nodes  []string
 	cpus   []int32
 	cycle  int64 // intervals from one job's start to the next one's; 0: one job for ever
-	runs   int64 // intervals that a job has at most; it ends before the next one starts
+	runs   int64 // longest run in intervals; it ends before the next one starts
 	phase  int64 // intervals by which the slot's cycle is shifted
 	offset int64 // ms into an interval at which jobs start
 	stop   int64 // ms into the interval after its last at which a job ends, unannounced
@@ -34,21 +34,22 @@ type Simulated struct {
 	slots []simulatedSlot
 }
 
-// NewSimulated returns jobs for N = len(nodes) simulated nodes, at least MinSimulated, of 32 logical CPUs, 0 to 31.
-// The jobs are a pure function of the time and of N. Let l_max be max(2, N/4), l_dist 0.9 l_max, and let four
-// collectors lie over these nodes in this order. Then in every interval:
+// NewSimulated returns jobs for N = len(nodes) simulated nodes, at least MinSimulated, of 32 logical CPUs, 0 to 31. The
+// jobs are a pure function of the time and of N. Let l_max be max(2, N/4), l_dist 0.9 l_max, and let four collectors
+// lie over these nodes in this order. Then in every interval:
 //
 //   - One job of N/3 nodes runs for ever. It is above l_max, and so the only one that is spread.
-//   - Others of two and more nodes are whole at one collector. Each is within N/12 if that is at least 2, and together
+//   - Other jobs of two and more nodes are whole at one collector. Each is within N/12 if that is at least 2, and
+//     together
 //     they are below N/3.
-//   - There are jobs of one node, and one node whose CPUs two jobs share.
+//   - There are jobs of one node, and one node with two jobs on its CPUs.
 //   - Jobs start and end as intervals pass. An end is known once it has happened. Some happen between the plan of an
 //     interval and its end.
-//   - At least one node has no job.
+//   - At least one node is without a job.
 func NewSimulated(nodes []string, interval time.Duration) *Simulated {
 	n := len(nodes)
 	s := &Simulated{ms: interval.Milliseconds(), cores: simulatedCPUs}
-	// The big job takes every third node, so that it has nodes at every home.
+	// The big job takes every third node, so that every home includes some.
 	var big, rest []string
 	for i, node := range nodes {
 		if i%3 == 0 && len(big) < n/3 {
@@ -90,7 +91,7 @@ const (
 )
 
 // NewSuperMUC returns jobs for a machine of len(nodes) nodes, at least MinSimulated, with so many logical CPUs each.
-// Sizes and places are those of assign.MUCJobs: 185 exclusive jobs on the 9,288 nodes of SuperMUC. The jobs are a pure
+// Sizes and places come from assign.MUCJobs: 185 exclusive jobs on the 9,288 nodes of SuperMUC. The jobs are a pure
 // function of the time and of the numbers of nodes and CPUs. Most jobs run for ever. About 2 % end in an interval, at
 // any time in it and unannounced, and as many begin on the nodes that have become free.
 func NewSuperMUC(nodes []string, cores int, interval time.Duration) *Simulated {

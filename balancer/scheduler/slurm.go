@@ -30,19 +30,19 @@ const (
 )
 
 // SlurmSource asks Slurm for its jobs in the background, so that a controller that hangs holds up nobody. While Slurm
-// does not answer, the jobs of its last answer stay in force, and a Fault says since when.
+// does not answer, the jobs of its last answer stay in force, and a Fault states since when.
 //
 // Every task of an array and every component of a heterogeneous job is a job of its own. Its id is the number that
 // Slurm gives it; SLURM_JOB_ID is the first component's number in all components. Its restart is Slurm's count of
-// restarts. A task's array is kept beside. A suspended job holds nothing until it goes on.
+// restarts. The array of a task is kept in the job. A suspended job holds nothing until it goes on.
 type SlurmSource struct {
 	cfg  config.Slurm
 	uid  int        // of this process
 	book *slurmBook // only polls use this and the next two
 
 	polls int64 // in which jobs were asked for one by one
-	// turns orders the jobs of unknown allocation by the last of these polls that asked for the job. It is negative if
-	// none has asked, and ascends with the first poll that listed the job.
+	// turns orders the jobs of unknown allocation by the last of these polls that asked for the job. If no poll has
+	// asked yet, it is negative, and ascends with the first poll that listed the job.
 	turns map[schemas.JobKey]int64
 
 	machineFaults []Fault   // in the machine, as Slurm last described it
@@ -87,7 +87,7 @@ func (s *SlurmSource) Nodes() []string {
 	return s.nodes
 }
 
-// poll asks once. It does not change what Jobs returned before.
+// poll asks once. It does not change slices that Jobs returned earlier.
 func (s *SlurmSource) poll(ctx context.Context, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -107,7 +107,7 @@ func (s *SlurmSource) poll(ctx context.Context, now time.Time) {
 	s.broken, s.good, s.nodes = nil, now, s.book.names
 }
 
-// ask brings the book up to date. After an error the book has its old jobs, and possibly newer nodes and allocations.
+// ask brings the book up to date. After an error the book keeps its old jobs, and possibly newer nodes and allocations.
 func (s *SlurmSource) ask(ctx context.Context, now time.Time) error {
 	rows, err := s.squeue(ctx)
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *SlurmSource) askAllocations(
 			return allocations, fmt.Errorf("%d jobs on shared nodes are still to be asked for: %w", left,
 				cmp.Or(err, ctx.Err()))
 		}
-		if err != nil { // mostly, that the job has ended meanwhile
+		if err != nil { // usually the job has ended meanwhile
 			answer = &rawAllocation{wrong: err.Error()}
 		}
 		allocations[r.job.JobID], turns[r.job.Identity()] = answer, s.polls
@@ -218,14 +218,14 @@ func (s *SlurmSource) askJSON(ctx context.Context, now time.Time, r *slurmRow) (
 	return answer, wrong
 }
 
-// slurmStates are those in which a job has or had nodes. Pending jobs are not asked for: there may be very many.
-// squeue matches a base state such as RUNNING only to a job without flags. So each flag of a job that goes on is a
-// state here too.
+// slurmStates are the states in which a job holds or held nodes. Pending jobs are not queried, because there may be
+// very many. squeue matches a base state such as RUNNING only to a job without flags. So each flag of a job that goes
+// on is a state here too.
 const slurmStates = "RUNNING,SIGNALING,STOPPED,RESIZING,SUSPENDED,COMPLETING,STAGE_OUT," +
 	"COMPLETED,CANCELLED,FAILED,TIMEOUT,NODE_FAIL,PREEMPTED,BOOT_FAIL,DEADLINE,OUT_OF_MEMORY"
 
-// slurmFields are the fields of a row with their widths; 0 means none. What users choose comes last. A text that a
-// user may make long has maxShownBytes, so that one user's texts cannot make the answer too long for all. Slurm fills
+// slurmFields are the fields of a row with their widths; 0 means none. Texts chosen by users come last. A text of any
+// length is limited to maxShownBytes, so that one user's texts cannot make the answer too long for all. Slurm fills
 // such a field up with blanks.
 var slurmFields = []string{
 	"JobID:0", "RestartCnt:0", "State:0", "StartTime:0", "EndTime:0", "SubmitTime:0",
@@ -281,8 +281,8 @@ func (s *SlurmSource) askMachine(ctx context.Context) error {
 	return err
 }
 
-// hidden says which of Slurm's data this process does not see; empty if none. If the controller does not answer, it
-// counts as hiding nothing.
+// hidden describes the part of Slurm's data that this process may not see; empty if none. If the controller does not
+// answer, it counts as hiding nothing.
 func (s *SlurmSource) hidden(ctx context.Context) (string, error) {
 	if s.uid == 0 {
 		return "", nil

@@ -25,12 +25,12 @@ type slurmBook struct {
 	faults      []Fault
 }
 
-// slurmJob is a job that has or had nodes.
+// slurmJob is a job that holds or held nodes.
 type slurmJob struct {
 	job       schemas.Job // as it is listed
 	hostlist  string
 	count     int             // of CPUs
-	held      map[string]Hold // of each node; nil where it holds nothing
+	held      map[string]Hold // of each node; nil if it holds nothing
 	gpus      map[string][]int32
 	cgroup    string
 	suspended bool
@@ -38,7 +38,7 @@ type slurmJob struct {
 }
 
 func newSlurmBook(cfg config.Config) *slurmBook {
-	cpuIDs, _ := newNumbering(cfg.Balance.Slurm) // CheckCPUIDs has the error
+	cpuIDs, _ := newNumbering(cfg.Balance.Slurm) // CheckCPUIDs reports the error
 	return &slurmBook{
 		keepMs: (config.Outage + 2) * cfg.Interval.Milliseconds(), cpuIDs: cpuIDs,
 		allocations: map[schemas.JobKey]*allocation{}, misfits: map[schemas.JobKey]string{},
@@ -50,8 +50,8 @@ func (b *slurmBook) setMachine(machine map[string]slurmNode) {
 	b.machine, b.names = machine, slices.Sorted(maps.Keys(machine))
 }
 
-// unnamed says which nodes of balance.slurm.cpu_ids the machine does not have; empty if none. A wrong name would leave
-// the right node with the numbers of all others.
+// unnamed lists the nodes of balance.slurm.cpu_ids that the machine lacks; empty if none. A wrong name would leave the
+// intended node with the default numbering.
 func (b *slurmBook) unnamed() string {
 	var unknown []string
 	for h := range b.cpuIDs.of {
@@ -67,7 +67,7 @@ func (b *slurmBook) unnamed() string {
 	return fmt.Sprintf(text, len(unknown), topology.FoldHosts(unknown))
 }
 
-// strange reports whether a job is on a node that sinfo has not shown.
+// strange reports whether a job is on a node that sinfo has not listed.
 func (b *slurmBook) strange(rows []slurmRow) bool {
 	return slices.ContainsFunc(rows, func(r slurmRow) bool {
 		return r.holds() && slices.ContainsFunc(r.hosts, func(h string) bool { return b.machine[h].cpus == 0 })
@@ -76,7 +76,7 @@ func (b *slurmBook) strange(rows []slurmRow) bool {
 
 func (r *slurmRow) holds() bool { return r.fault == "" && r.state != slurmOver }
 
-// whole reports whether the job has all CPUs of its nodes. On an unknown node it counts as having all.
+// whole reports whether the job holds all CPUs of its nodes. On an unknown node it counts as holding all.
 func (b *slurmBook) whole(r *slurmRow) bool {
 	all := 0
 	for _, h := range r.hosts {
@@ -88,8 +88,8 @@ func (b *slurmBook) whole(r *slurmRow) bool {
 	return r.cpus >= all
 }
 
-// cores returns how many logical CPUs a job has in all. A node that cpus does not name counts as a whole. It is nil if
-// sinfo does not show a node.
+// cores returns the total number of logical CPUs of a job. A node that cpus does not name counts as a whole. It is nil
+// if sinfo does not list a node.
 func (b *slurmBook) cores(r *slurmRow, cpus map[string][]int32) *int64 {
 	sum := int64(0)
 	for _, h := range r.hosts {
@@ -117,7 +117,7 @@ func (b *slurmBook) alone(r *slurmRow) *bool {
 	return new(b.whole(r))
 }
 
-// unknownAllocations returns the jobs that have parts of nodes, and whose CPUs are not known.
+// unknownAllocations returns the jobs that hold unknown CPUs of parts of nodes.
 func (b *slurmBook) unknownAllocations(rows []slurmRow) (unknown []*slurmRow) {
 	for i := range rows {
 		r := &rows[i]
@@ -131,7 +131,7 @@ func (b *slurmBook) unknownAllocations(rows []slurmRow) (unknown []*slurmRow) {
 	return unknown
 }
 
-// learn notes the CPUs of jobs, in Slurm's numbers by job id. It leaves out those that do not fit the job.
+// learn notes the CPUs of jobs, in Slurm's numbers by job id. It leaves out CPUs that do not fit the job.
 func (b *slurmBook) learn(unknown []*slurmRow, allocations map[string]*rawAllocation) {
 	for _, r := range unknown {
 		s, asked := allocations[r.job.JobID]
@@ -155,9 +155,9 @@ func (b *slurmBook) learn(unknown []*slurmRow, allocations map[string]*rawAlloca
 	}
 }
 
-// update applies one answer of Slurm. A job that the answer no longer has ended when it was last seen. If a row has no
-// readable id, it may be that job, and nothing is concluded from absence. Only a later life of the job proves its end
-// even then.
+// update applies one answer of Slurm. A job that is missing from the answer ended when it was last seen. But if a row
+// has no readable id, it may be that job, and nothing is concluded from absence. Even then, a later life of the job
+// proves its end.
 func (b *slurmBook) update(nowMs int64, rows []slurmRow) {
 	b.faults = nil
 	there, twice := make(map[schemas.JobKey]bool, len(rows)), repeatedKeys(rows)
@@ -223,7 +223,7 @@ func (b *slurmBook) repeats(nowMs int64, r *slurmRow, faulted bool) {
 	}
 }
 
-// holds applies a row of a job that has its nodes. A known job has new nodes and CPUs from nowMs on.
+// holds applies a row of a job that holds nodes. New nodes and CPUs of a known job count from nowMs on.
 func (b *slurmBook) holds(nowMs int64, r *slurmRow) {
 	key := r.job.Identity()
 	suspended := r.state == slurmSuspended
@@ -267,7 +267,7 @@ func (b *slurmBook) holds(nowMs int64, r *slurmRow) {
 }
 
 // over applies a row of a job that has ended. While a job completes, Slurm takes its nodes away one by one. Its record
-// keeps the nodes that it had when it ran.
+// keeps the nodes on which it ran.
 func (b *slurmBook) over(nowMs int64, r *slurmRow) {
 	key := r.job.Identity()
 	j := b.jobs[key]

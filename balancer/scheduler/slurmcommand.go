@@ -36,12 +36,12 @@ func (s *SlurmSource) lines(ctx context.Context, take func(line string) error, n
 // processes that the command started. The command may be a site's script around Slurm's own.
 func (s *SlurmSource) run(ctx context.Context, read func(io.Reader) error, name string, args ...string) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // kills what has not been read to its end
+	defer cancel() // kills a command with unread output
 	cmd := exec.CommandContext(ctx, filepath.Join(s.cfg.Bin, name), args...)
 	cmd.Env = slurmEnviron(os.Environ())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	// Waiting ends even if a process that has left the group keeps the output or the errors open.
+	// Waiting ends even if a process outside the group keeps the output or the errors open.
 	cmd.WaitDelay = time.Second
 	var said strings.Builder
 	cmd.Stderr = &limitedWriter{to: &said, left: 300}
@@ -72,8 +72,8 @@ func (s *SlurmSource) run(ctx context.Context, read func(io.Reader) error, name 
 	return nil
 }
 
-// slurmEnviron is an environment in which Slurm's commands print what the arguments ask for. It has no filters or
-// formats of the administrator's, and times are in UTC.
+// slurmEnviron returns an environment in which Slurm's commands print exactly the requested output. It is free of the
+// administrator's filters and formats, and times are in UTC.
 func slurmEnviron(environ []string) []string {
 	kept := slices.DeleteFunc(slices.Clone(environ), func(e string) bool {
 		return strings.HasPrefix(e, "SQUEUE_") || strings.HasPrefix(e, "SINFO_") || strings.HasPrefix(e, "SCONTROL_") ||
@@ -82,7 +82,7 @@ func slurmEnviron(environ []string) []string {
 	return append(kept, "TZ=UTC", "LC_ALL=C", "SLURM_TIME_FORMAT=standard")
 }
 
-// limitedWriter keeps the beginning of what is written and drops the rest.
+// limitedWriter keeps the beginning of its input and drops the rest.
 type limitedWriter struct {
 	to   io.Writer
 	left int

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// maxJSONBytes bounds the answer about one job. It has each core of each of the job's nodes.
+// maxJSONBytes bounds the answer about one job. It lists each core of each of the job's nodes.
 const maxJSONBytes = 64 << 20
 
 // errNoJSON is returned if scontrol prints no JSON: before Slurm 23.02, or if it was built without JSON.
@@ -71,7 +71,7 @@ type jsonNode struct {
 
 type jsonCore struct{ socket, core int }
 
-// UnmarshalJSON reads one of the two forms. A job that has no nodes has neither.
+// UnmarshalJSON reads one of the two forms. A job without nodes has neither.
 func (r *jsonResources) UnmarshalJSON(text []byte) error {
 	old := struct {
 		Nodes []struct {

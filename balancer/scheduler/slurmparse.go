@@ -31,7 +31,7 @@ type slurmRow struct {
 	fault     string // why the row cannot be used; id and restart may be known
 }
 
-// slurmState is what a state of Slurm means here.
+// slurmState is our interpretation of a state of Slurm.
 type slurmState int
 
 const (
@@ -88,9 +88,9 @@ func readSqueue(from io.Reader, end string) ([]slurmRow, error) {
 // rowCutter cuts the output of squeue into rows. Of a row that is too long it gives the beginning only.
 type rowCutter struct {
 	end    []byte
-	skip   bool // the beginning of the row has been given
+	skip   bool // the beginning of the row was returned already
 	long   bool // the last one is such a beginning
-	broken bool // the last one has no end
+	broken bool // the last one lacks its end
 }
 
 // longRowBytes is enough for the number and the restart count of a job.
@@ -138,8 +138,8 @@ func isNumber(text string) bool {
 	return err == nil && strconv.FormatUint(n, 10) == text
 }
 
-// parseRow returns a fault with what it could read before it, so that the fault names the job. Fields that users choose
-// come last: they may hold the separator.
+// parseRow returns a fault together with the fields before it, so that the fault names the job. Fields that users
+// choose come last: they may contain the separator.
 func parseRow(line string) slurmRow {
 	r := slurmRow{job: schemas.Job{JobID: noID}}
 	f := strings.SplitN(line, "|", len(slurmFields))
@@ -199,7 +199,7 @@ func parseRow(line string) slurmRow {
 	return r
 }
 
-// keepsCPUs reports whether a job in a state has its CPUs, or gets them again. A stopped one keeps them.
+// keepsCPUs reports whether a job in a state holds its CPUs, or will get them back. A stopped job keeps them.
 func keepsCPUs(state string) bool {
 	switch state {
 	case "RUNNING", "SIGNALING", "STOPPED", "RESIZING", "SUSPENDED":
@@ -224,7 +224,7 @@ func (r *slurmRow) times(start, end, submit string) (err error) {
 	return err
 }
 
-// slurmTime returns a time in Unix milliseconds; nil if Slurm has none.
+// slurmTime returns a time in Unix milliseconds; nil if Slurm reports none.
 func slurmTime(text string) (*int64, error) {
 	switch text {
 	case "", "NONE", "N/A", "None", "Unknown", "(null)":
@@ -238,10 +238,10 @@ func slurmTime(text string) (*int64, error) {
 	return &ms, nil
 }
 
-// maxShownBytes bounds a user's text in a record of a job. slurmFields has the same number.
+// maxShownBytes bounds a user's text in a record of a job. slurmFields uses the same number.
 const maxShownBytes = 200
 
-// printable replaces what is not printable and bounds the length, since a job's name may be any bytes.
+// printable replaces unprintable characters and bounds the length, since a job's name may consist of any bytes.
 func printable(text string) string {
 	if text == "(null)" {
 		return ""
@@ -281,8 +281,8 @@ func parseSinfo(line string, machine map[string]slurmNode) error {
 	return nil
 }
 
-// slurmPrivacy gathers what decides whether a user sees everybody's jobs. PrivateData hides them, unless the user is
-// root, SlurmUser, or has AdminLevel Operator or Administrator.
+// slurmPrivacy gathers the settings that decide whether a user sees everybody's jobs. PrivateData hides them, unless
+// the user is root or SlurmUser, or has AdminLevel Operator or Administrator.
 type slurmPrivacy struct {
 	uid        int
 	hides      []string
@@ -311,7 +311,7 @@ func (p *slurmPrivacy) line(line string) error {
 	return nil
 }
 
-// reason names what is hidden and the remedy; empty if nothing is.
+// reason names the hidden data and the remedy; empty if nothing is hidden.
 func (p *slurmPrivacy) reason() string {
 	if p.privileged || len(p.hides) == 0 {
 		return ""
@@ -321,7 +321,7 @@ func (p *slurmPrivacy) reason() string {
 		strings.Join(p.hides, ", "), p.uid)
 }
 
-// union returns the CPUs that a job has on any of its nodes, sorted; empty if it has all of a node.
+// union returns the CPUs that a job holds on any of its nodes, sorted; empty if it holds all of a node.
 func union(cpus map[string][]int32) (all []int32) {
 	for _, c := range cpus {
 		if len(c) == 0 {

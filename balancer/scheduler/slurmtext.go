@@ -42,7 +42,7 @@ func (p *scontrolReader) line(line string) error {
 	return nil
 }
 
-// sluidForm is the form of a SLUID in Slurm's output. No cgroup of an older release has such a name.
+// sluidForm is the form of a SLUID in Slurm's output. No cgroup of an older release has a name of this form.
 var sluidForm = regexp.MustCompile(`^s[0-9A-Z]{13}$`)
 
 // allocation returns the allocation that was read, or nil if the text contains no job. If a job holds no CPUs any more,

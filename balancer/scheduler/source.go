@@ -1,7 +1,7 @@
-// Package scheduler knows which jobs run where and when, so that the balancer can plan for them. A Source is Slurm, a
-// directory into which prolog and epilog write, a file, a simulation, or several of these. A job that cannot be
-// followed is one Fault, and the other jobs go on. The decisions are in slurmbook.go, jobs.go and claims.go, which ask
-// nobody and look at no clock.
+// Package scheduler finds out which jobs run on which nodes and when, so that the balancer can plan for them. A Source
+// is Slurm, a directory into which prolog and epilog write, a file, a simulation, or several of these. A job that
+// cannot be followed is one Fault, and the other jobs go on. The decisions are in slurmbook.go, jobs.go and claims.go,
+// which do no I/O and read no clock.
 package scheduler
 
 import (
@@ -14,11 +14,11 @@ import (
 )
 
 // Source lists jobs. Its jobs hold node names and times. Their State may be empty, since the balancer derives it from
-// start and end. A source leaves out what it cannot use, and names it in a Fault.
+// start and end. A source leaves out jobs that it cannot use, and names them in a Fault.
 type Source interface {
-	// Jobs returns the jobs as they are known at now. Their order decides where loads tie, and where two jobs want the
-	// same node. A job that has ended stays in the list, with its end, while its intervals may still want Ticks. The
-	// caller must not change what the slices hold. Calls do not overlap.
+	// Jobs returns the jobs as known at now. Their order decides between equal loads, and between jobs that claim the
+	// same node. A job that has ended stays in the list, with its end, while its intervals may still need Ticks. The
+	// caller must not change the contents of the slices. Calls do not overlap.
 	Jobs(now time.Time) ([]Job, []Fault)
 }
 
@@ -29,8 +29,8 @@ type Job struct {
 	// Held is what the job holds node by node. It is nil if the job holds Cpus on all of Nodes from Start on.
 	// Otherwise the job holds nothing of a node that Held does not name.
 	Held map[string]Hold
-	// GPUs are the minor numbers of the GPUs that the job holds, by node, ascending. Those under "" it holds on every
-	// node that has none of its own here. Of a job that holds all CPUs of a node they do not matter.
+	// GPUs are the minor numbers of the GPUs that the job holds, by node, ascending. The entry under "" applies to
+	// every node without an entry of its own. The numbers do not matter on a node on which the job holds all CPUs.
 	GPUs map[string][]int32
 	// Cgroup is the name of the directory of the job's cgroup. It is empty if that is job_ and the job's number.
 	Cgroup string
@@ -44,7 +44,7 @@ func (j *Job) GPUsOn(node string) []int32 {
 	return j.GPUs[""]
 }
 
-// Hold is what a job holds of one node.
+// Hold is the part of one node that the job holds.
 type Hold struct {
 	Cpus  []int32 // empty: all
 	Since int64   // in Unix milliseconds
@@ -69,7 +69,7 @@ func Ask(source Source, machine *topology.Tree, now time.Time) ([]Job, []Fault) 
 	return jobs, slices.Concat(faultsOf(jobs, faults), more)
 }
 
-// faultsOf leaves out a fault that calls a job followed if the job is not among those that are.
+// faultsOf leaves out faults that call a job followed although it is not among the followed jobs.
 func faultsOf(jobs []Job, faults []Fault) []Fault {
 	if !slices.ContainsFunc(faults, func(f Fault) bool { return f.Followed }) {
 		return faults

@@ -12,13 +12,13 @@ import (
 type timed struct{ jobs, times Source }
 
 // Timed returns the jobs of one source with the starts and ends that another knows to the millisecond. A job that only
-// the other knows is left out: the first will have it soon, and knows more of it. Prolog and epilog of two jobs may run
-// in any order. If two jobs follow each other on a CPU by the first source, the earlier ends where the later starts.
-// Of a job whose GPUs or cgroup the first source does not know it takes those of the other.
+// the other knows is left out: the first will list it soon, and knows more about it. Prolog and epilog of two jobs may
+// run in any order. If two jobs follow each other on a CPU by the first source, the earlier ends when the later starts.
+// If the first source does not know a job's GPUs or cgroup, Timed takes them from the other.
 func Timed(jobs, times Source) Source { return timed{jobs, times} }
 
-// Jobs keeps the first source's list, with times of the second where it has them. A pair of times that runs backwards
-// is ignored: each source has a clock of its own.
+// Jobs keeps the first source's list, with the second's times if it has them. A pair of times that runs backwards is
+// ignored: each source has a clock of its own.
 func (t timed) Jobs(now time.Time) ([]Job, []Fault) {
 	listed, faults := t.jobs.Jobs(now)
 	exact, more := t.times.Jobs(now)
@@ -55,8 +55,8 @@ func (t timed) Jobs(now time.Time) ([]Job, []Fault) {
 	return jobs, slices.Concat(faults, more)
 }
 
-// inTurn ends jobs where later ones start, if only their exact times overlap. By the listed times one was over when the
-// other started. Apart from sorting, its time grows with the CPUs of all jobs.
+// inTurn ends jobs when later ones start, if only their exact times overlap. By the listed times, the earlier job was
+// over when the later started. Apart from sorting, its time grows with the CPUs of all jobs.
 func inTurn(listed, jobs []Job) {
 	var started []int
 	for i := range jobs {
