@@ -70,6 +70,7 @@ func report(w io.Writer, err error) {
 	cli.Say(w, "%s", text)
 }
 
+// NewRoot returns the command weir weir.
 func NewRoot(begun *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "weir",

@@ -1,4 +1,4 @@
-// Package month makes the archive of a made-up machine: weeks of jobs in minutes, without a broker.
+// Package simulate makes the archive of a made-up machine: weeks of jobs in minutes, without a broker.
 //
 // Its nodes' records go through the folds of collect and merge, and through the sink's files. Only what the nodes
 // measured is made up. So the archive is what a sink would have written.

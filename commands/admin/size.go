@@ -31,6 +31,7 @@ type sizeFlags struct {
 	asJSON  bool
 }
 
+// NewSize returns the command weir size.
 func NewSize() *cobra.Command {
 	var f sizeFlags
 	c := &cobra.Command{

@@ -22,6 +22,7 @@ import (
 // errWrong ends `weir status` with status 1, after the report.
 var errWrong = errors.New("something is wrong")
 
+// NewStatus returns the command weir status.
 func NewStatus() *cobra.Command {
 	conf := cli.ConfigFlags{Reads: true}
 	var asJSON, all bool

@@ -57,6 +57,7 @@ func inspect(ctx context.Context, cfg config.Config, out io.Writer) error {
 	return kafka.Explain(cfg.Kafka, errors.Join(err, inspectRegistry(ctx, cfg, out)))
 }
 
+// NewTopics returns the command weir topics.
 func NewTopics() *cobra.Command {
 	topics := &cobra.Command{
 		Use:   "topics",

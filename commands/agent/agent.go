@@ -19,6 +19,7 @@ import (
 	"github.com/weirhpc/weir/commands/services"
 )
 
+// NewAgent returns the command weir agent.
 func NewAgent() *cobra.Command {
 	var prints, checks, asJSON bool
 	c := &cobra.Command{

@@ -37,14 +37,15 @@ docs/archive.md describes the files, and what a reader may see while they are re
 	return c
 }
 
-// ArchiveFlags select the archive. With --dir no configuration is needed.
-type ArchiveFlags struct {
+// Flags select the archive. With --dir no configuration is needed.
+type Flags struct {
 	cli.ConfigFlags
 	dir    string
 	asJSON bool
 }
 
-func (f *ArchiveFlags) Add(c *cobra.Command) {
+// Add adds the flags to a command.
+func (f *Flags) Add(c *cobra.Command) {
 	f.Reads = true // for the prefix of a running weir up
 	f.ConfigFlags.Add(c)
 	c.Flags().StringVar(&f.dir, "dir", "", "`DIR` of the archive (default: sink.dir of the configuration)")
@@ -53,7 +54,7 @@ func (f *ArchiveFlags) Add(c *cobra.Command) {
 }
 
 // Load returns the directory and the topic of the archive. It asks no broker.
-func (f *ArchiveFlags) Load() (dir, topic string, err error) {
+func (f *Flags) Load() (dir, topic string, err error) {
 	cfg, err := config.Load(f.Source(cli.EtcFile))
 	if err != nil {
 		return "", "", cli.Usage(err)
@@ -84,7 +85,7 @@ func dates(c *cobra.Command, args []string) error {
 const compactMemory = 88 << 20
 
 func newCompact() *cobra.Command {
-	var f ArchiveFlags
+	var f Flags
 	var wait time.Duration
 	c := &cobra.Command{
 		Use:   "compact [DATE...]",
@@ -155,7 +156,7 @@ func (r *compactReport) date(d compact.Date) {
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
 func newVerify() *cobra.Command {
-	var f ArchiveFlags
+	var f Flags
 	c := &cobra.Command{
 		Use:   "verify [DATE...]",
 		Short: "Read the archive and compare it with what was written",
@@ -216,7 +217,7 @@ func verifyArchive(ctx context.Context, out io.Writer, dir, topic string, dates 
 }
 
 func newStats() *cobra.Command {
-	var f ArchiveFlags
+	var f Flags
 	c := &cobra.Command{
 		Use:   "stats",
 		Short: "Show files, rows and bytes of each date of the archive",

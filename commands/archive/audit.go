@@ -18,6 +18,7 @@ import (
 // errDiffers ends `weir audit` with status 1, after the report.
 var errDiffers = errors.New("the accounts do not close")
 
+// NewAudit returns the command weir audit.
 func NewAudit() *cobra.Command {
 	conf := cli.ConfigFlags{Reads: true}
 	var asJSON, noArchive bool

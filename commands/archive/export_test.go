@@ -1,5 +1,7 @@
 package archive
 
 // What tests of this folder's commands use of its code.
-var PrintAudit = printAudit
-var ProgressTo = progressTo
+var (
+	PrintAudit = printAudit
+	ProgressTo = progressTo
+)

@@ -35,6 +35,7 @@ type replayFlags struct {
 	asJSON, asCollected        bool
 }
 
+// NewReplay returns the command weir replay.
 func NewReplay() *cobra.Command {
 	f := replayFlags{ConfigFlags: cli.ConfigFlags{Reads: true}}
 	c := &cobra.Command{

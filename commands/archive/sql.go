@@ -20,8 +20,9 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
+// NewSQL returns the command weir sql.
 func NewSQL() *cobra.Command {
-	var f ArchiveFlags
+	var f Flags
 	var o sqlOptions
 	c := &cobra.Command{
 		Use:   "sql [QUERY]",

@@ -23,7 +23,7 @@ import (
 
 // totalsFlags select the totals.
 type totalsFlags struct {
-	ArchiveFlags
+	Flags
 	through          string
 	interim, running bool
 	wait             time.Duration

@@ -31,6 +31,7 @@ type ConfigFlags struct {
 	Command *cobra.Command
 }
 
+// Add adds the flag to a command.
 func (f *ConfigFlags) Add(c *cobra.Command) {
 	f.Command = c
 	usage := "configuration `FILE` (default: " + EtcFile + ")"
@@ -84,6 +85,7 @@ func (f *ConfigFlags) read() (cfg config.Config, file string, err error) {
 	return cfg, src.File, nil
 }
 
+// Load reads the configuration of a command that asks brokers.
 func (f *ConfigFlags) Load() (config.Config, error) {
 	cfg, file, err := f.read()
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 // CSVFlags select whether and how a command prints comma-separated values.
 type CSVFlags struct{ AsCSV, Raw bool }
 
+// Add adds the flags to a command.
 func (f *CSVFlags) Add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.AsCSV, "csv", false, "print comma-separated values")
 	c.Flags().BoolVar(&f.Raw, "raw", false, "with --csv: put no ' before texts that a spreadsheet takes for formulas")

@@ -41,6 +41,7 @@ const lastWait = time.Second
 // errUnread ends a write that nobody read until the process was asked to end.
 var errUnread = fmt.Errorf("nobody reads the output: %w", context.Canceled)
 
+// NewRelay returns a relay to w. It drops nothing until ctx ends.
 func NewRelay(ctx context.Context, w io.Writer) *relay {
 	r := &relay{queue: make(chan piece, 1024), ended: ctx.Done(), quit: make(chan struct{})}
 	r.file, _ = w.(*os.File)
@@ -179,12 +180,14 @@ type Table struct {
 	columns *tabwriter.Writer
 }
 
+// NewTable returns an empty table; flags are those of text/tabwriter.
 func NewTable(flags uint) *Table {
 	t := &Table{}
 	t.columns = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', flags)
 	return t
 }
 
+// Line adds a line. Tabs separate its columns.
 func (t *Table) Line(format string, args ...any) {
 	for i := range args {
 		if text, is := args[i].(string); is {
@@ -213,6 +216,7 @@ func PrintJSON[T any](w io.Writer, rows []T) error {
 	return nil
 }
 
+// Number formats a number for a table, or a dash for none.
 func Number(v *float64) string {
 	if v == nil {
 		return "-"
@@ -220,6 +224,7 @@ func Number(v *float64) string {
 	return strconv.FormatFloat(*v, 'g', 4, 64)
 }
 
+// OrDash returns s, or a dash for an empty s.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"
@@ -227,6 +232,7 @@ func OrDash(s string) string {
 	return s
 }
 
+// Say writes a line to an output. An output that fails is noticed when it is closed.
 func Say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
 
 // TableWidth is the width to which tables wrap long texts, in columns.

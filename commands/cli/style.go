@@ -26,6 +26,7 @@ type StyleFlags struct {
 // whenColored are the values of --color.
 var whenColored = []string{"auto", "always", "never"}
 
+// Add adds the flags to a command.
 func (f *StyleFlags) Add(c *cobra.Command) {
 	c.Flags().IntVar(&f.width, "width", 0, "write lines of `N` characters (default: those of the terminal, else 80)")
 	c.Flags().BoolVar(&f.ascii, "ascii", false, "draw with ASCII alone (default: if the locale is not UTF-8)")

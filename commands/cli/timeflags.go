@@ -44,6 +44,7 @@ func (a *Age) String() string {
 	return time.Duration(*a).String()
 }
 
+// Type returns the name of the type, for help.
 func (a *Age) Type() string { return "duration" }
 
 // Set parses the flag's text.

@@ -118,6 +118,7 @@ func (s *Started) End(t *testing.T) int {
 	return s.ProcessState.ExitCode()
 }
 
+// Weir runs weir in this process, and returns its exit status and its output.
 func Weir(ctx context.Context, args ...string) (status int, stdout, stderr string) {
 	var out, errs kafkatest.Log
 	status = commands.Run(ctx, args, &out, &errs)

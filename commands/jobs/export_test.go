@@ -1,17 +1,23 @@
 package jobs
 
 // What tests of this folder's commands use of its code.
-const MaxTasks = maxTasks
-const PageBins = pageBins
+const (
+	MaxTasks = maxTasks
+	PageBins = pageBins
+)
 
-type Correlation = correlation
-type JobLine = jobLine
-type RuleRow = ruleRow
-type TotalRow = totalRow
+type (
+	Correlation = correlation
+	JobLine     = jobLine
+	RuleRow     = ruleRow
+	TotalRow    = totalRow
+)
 
-var ArrayTasks = arrayTasks
-var Bins = bins
-var JobLines = jobLines
-var JobPage = jobPage
-var Usable = usable
-var WritePage = writePage
+var (
+	ArrayTasks = arrayTasks
+	Bins       = bins
+	JobLines   = jobLines
+	JobPage    = jobPage
+	Usable     = usable
+	WritePage  = writePage
+)

@@ -34,6 +34,7 @@ type jobFlags struct {
 	totals, findings, rules bool
 }
 
+// NewJob returns the command weir job.
 func NewJob() *cobra.Command {
 	var f jobFlags
 	c := &cobra.Command{

@@ -34,6 +34,7 @@ type jobsFlags struct {
 	limit                                      int
 }
 
+// NewJobs returns the command weir jobs.
 func NewJobs() *cobra.Command {
 	var f jobsFlags
 	c := &cobra.Command{

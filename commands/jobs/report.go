@@ -19,6 +19,7 @@ import (
 	"github.com/weirhpc/weir/commands/reading"
 )
 
+// NewReport returns the command weir report.
 func NewReport() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "report",
@@ -112,7 +113,7 @@ func (f *systemFlags) archiveAlone(ask *analysis.SystemAsk) (cfg config.Config, 
 		ask.Dir = f.Dir
 		return cfg, err
 	}
-	archive := archive.ArchiveFlags{ConfigFlags: f.ConfigFlags}
+	archive := archive.Flags{ConfigFlags: f.ConfigFlags}
 	if ask.Dir, _, err = archive.Load(); err != nil {
 		return cfg, err
 	}

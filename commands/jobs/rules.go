@@ -15,6 +15,7 @@ import (
 	"github.com/weirhpc/weir/commands/reading"
 )
 
+// NewRules returns the command weir rules.
 func NewRules() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rules",

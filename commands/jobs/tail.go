@@ -15,6 +15,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
+// NewTail returns the command weir tail.
 func NewTail() *cobra.Command {
 	conf := cli.ConfigFlags{Reads: true}
 	var asJSON bool

@@ -33,6 +33,7 @@ type topFlags struct {
 	user, queue, metric, sort string
 }
 
+// NewTop returns the command weir top.
 func NewTop() *cobra.Command {
 	f := topFlags{ConfigFlags: cli.ConfigFlags{Reads: true}}
 	c := &cobra.Command{

@@ -20,6 +20,7 @@ import (
 	"github.com/weirhpc/weir/commands/reading"
 )
 
+// NewCatalogue returns the command weir metrics.
 func NewCatalogue() *cobra.Command {
 	conf := cli.ConfigFlags{}
 	var asJSON, probes bool
@@ -84,6 +85,7 @@ type MetricRow struct {
 	Reason    string `json:"reason,omitempty"`    // the reason if it is not available
 }
 
+// Catalogue returns a row for each metric of the agent.
 func Catalogue(cfg config.Agent) (rows []MetricRow) {
 	for _, m := range source.Catalogue(cfg) {
 		rows = append(rows, MetricRow{

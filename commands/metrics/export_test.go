@@ -1,5 +1,7 @@
 package metrics
 
 // What tests of this folder's commands use of its code.
-const ExitRedo = exitRedo
-const ExitUnknown = exitUnknown
+const (
+	ExitRedo    = exitRedo
+	ExitUnknown = exitUnknown
+)

@@ -228,7 +228,7 @@ func (f *observationFlags) archiveDir() (dir string, cfg config.Config, err erro
 		_, err = read.Load()
 		return read.Dir, cfg, err
 	}
-	archive := archive.ArchiveFlags{ConfigFlags: f.ConfigFlags}
+	archive := archive.Flags{ConfigFlags: f.ConfigFlags}
 	if dir, _, err = archive.Load(); err != nil {
 		return "", cfg, err
 	}

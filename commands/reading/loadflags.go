@@ -61,6 +61,7 @@ func (f *LoadFlags) Add(c *cobra.Command) {
 	cli.Offer(c, "machine", machineNames()...)
 }
 
+// AddMetrics adds the flags that shape metrics.
 func (f *LoadFlags) AddMetrics(c *cobra.Command) {
 	c.Flags().IntVar(&f.metrics, "metrics", 0,
 		"metrics of a simulated node: `N`, 1 to 200 (default: 37; at most 10 with --mix test)")

@@ -26,6 +26,7 @@ type ReadFlags struct {
 	AsJSON bool
 }
 
+// Add adds the flags to a command.
 func (f *ReadFlags) Add(c *cobra.Command) {
 	f.Reads = true // the configuration of a running weir up counts
 	f.ConfigFlags.Add(c)

@@ -80,6 +80,7 @@ func RuleFile(name string) ([]byte, error) {
 	})
 }
 
+// Bounded reads at most maxRuleBytes of r.
 func Bounded(r io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxRuleBytes+1))
 	if err == nil && len(text) > maxRuleBytes {

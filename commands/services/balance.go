@@ -18,6 +18,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
+// NewBalance returns the command weir balance.
 func NewBalance() *cobra.Command {
 	var plan planFlags
 	var load reading.LoadFlags

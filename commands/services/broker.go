@@ -12,6 +12,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
+// NewBroker returns the command weir broker.
 func NewBroker() *cobra.Command {
 	var data, listen, ready string
 	c := &cobra.Command{

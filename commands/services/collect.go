@@ -16,6 +16,7 @@ func collect(ctx context.Context, cfg config.Config, log *slog.Logger, registry 
 	return processors.Collect(ctx, cfg, log, processors.NewMetrics(registry))
 }
 
+// NewCollect returns the command weir collect.
 func NewCollect() *cobra.Command {
 	return newService(&cobra.Command{
 		Use:   "collect",

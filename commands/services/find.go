@@ -20,6 +20,7 @@ import (
 
 var errOneUse = errors.New("give one of a rule, --live and --like JOB: `weir find --help` has examples")
 
+// NewFind returns the command weir find.
 func NewFind() *cobra.Command {
 	var f jobs.FindFlags
 	c := &cobra.Command{

@@ -16,6 +16,7 @@ func merge(ctx context.Context, cfg config.Config, log *slog.Logger, registry pr
 	return processors.Merge(ctx, cfg, log, processors.NewMetrics(registry))
 }
 
+// NewMerge returns the command weir merge.
 func NewMerge() *cobra.Command {
 	return newService(&cobra.Command{
 		Use:   "merge",

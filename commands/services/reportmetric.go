@@ -18,6 +18,7 @@ import (
 var errNoReport = errors.New(config.ReportVariable + " is not set: run it inside a job whose site offers it, " +
 	"or set it to the file that `weir up` prints")
 
+// NewReportMetric returns the command weir report-metric.
 func NewReportMetric() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report-metric NAME VALUE [UNIT]",

@@ -16,6 +16,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
+// NewSamples returns the command weir samples.
 func NewSamples() *cobra.Command {
 	var since time.Duration
 	serve := checked(

@@ -15,6 +15,7 @@ import (
 	"github.com/weirhpc/weir/commands/reading"
 )
 
+// NewSimulate returns the command weir simulate.
 func NewSimulate() *cobra.Command {
 	var f reading.LoadFlags
 	clients, requestPerNode := 1, false

@@ -30,6 +30,7 @@ func archive(ctx context.Context, cfg config.Config, log *slog.Logger, registry 
 	return sink.Run(ctx, cfg, log, sink.NewMetrics(registry))
 }
 
+// NewSink returns the command weir sink.
 func NewSink() *cobra.Command {
 	serve := checked(archive, schemas.TopicJobSummary)
 	c := newService(&cobra.Command{

@@ -36,6 +36,7 @@ type upFlags struct {
 	length             time.Duration
 }
 
+// NewUp returns the command weir up.
 func NewUp() *cobra.Command {
 	var f upFlags
 	c := &cobra.Command{

@@ -3,12 +3,16 @@ package topology
 // What tests of this folder's commands use of its code.
 const SysfsName = sysfsName
 
-type AgentsFlags = agentsFlags
-type CorrectedJSON = correctedJSON
-type MeasureFlags = measureFlags
-type Measured = measured
-type RendezvousFlags = rendezvousFlags
-type ThroughputJSON = throughputJSON
+type (
+	AgentsFlags     = agentsFlags
+	CorrectedJSON   = correctedJSON
+	MeasureFlags    = measureFlags
+	Measured        = measured
+	RendezvousFlags = rendezvousFlags
+	ThroughputJSON  = throughputJSON
+)
 
-var NewTopologyMeasure = newTopologyMeasure
-var NewTopologyStats = newTopologyStats
+var (
+	NewTopologyMeasure = newTopologyMeasure
+	NewTopologyStats   = newTopologyStats
+)

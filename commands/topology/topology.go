@@ -17,6 +17,7 @@ import (
 	"github.com/weirhpc/weir/commands/jobs"
 )
 
+// NewTopology returns the command weir topology.
 func NewTopology() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "topology",
