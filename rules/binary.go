@@ -9,17 +9,18 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// binaryVersion is that of the form of a Watch's state.
+// binaryVersion is the version of the binary form of a Watch.
 const binaryVersion = 1
 
 var (
-	// errState is wrapped by the errors of a state that is none of ours.
+	// errState is wrapped by the errors of bytes that are not the state of a Watch.
 	errState = errors.New("not the state of a job's rules")
 	// ErrNewer is wrapped by the error of a state that a newer version wrote.
 	ErrNewer = errors.New("a newer version wrote it: run that version")
 )
 
-// AppendBinary appends the state of the fold. The job is not in it: Know tells it again.
+// AppendBinary appends the state of the fold. It leaves the job out: after a restart the reader passes it to Know
+// again.
 func (w *Watch) AppendBinary(b []byte) ([]byte, error) {
 	e := encoder{b}
 	e.int(binaryVersion)
@@ -45,8 +46,8 @@ func (w *Watch) AppendBinary(b []byte) ([]byte, error) {
 	return e.b, nil
 }
 
-// UnmarshalBinary takes a state that AppendBinary wrote. A rule whose hash has changed begins anew. The Watch is as new
-// after an error.
+// UnmarshalBinary restores a state that AppendBinary wrote. A rule with another hash than in the state begins anew.
+// After an error the Watch is as new.
 func (w *Watch) UnmarshalBinary(b []byte) error {
 	fresh := w.set.NewWatch(w.job, w.variants == 2)
 	d := decoder{b: b}
@@ -58,8 +59,8 @@ func (w *Watch) UnmarshalBinary(b []byte) error {
 	return err
 }
 
-// saved is how many variants of tallies the state has. Possible findings that were written are closed with what was
-// known of them, also where nobody asks for possible ones any more.
+// saved returns the number of variants of tallies in the state. An open finding that was written as possible keeps its
+// tally, even if possible findings are no longer wanted, because it must still be closed with its numbers.
 func (w *Watch) saved() int {
 	if slices.ContainsFunc(w.states, func(st state) bool { return st.written.certainty == schemas.Possible }) {
 		return 2
@@ -67,14 +68,14 @@ func (w *Watch) saved() int {
 	return w.variants
 }
 
-// scalars are the numbers of the Watch itself.
+// scalars returns the Watch's own numbers.
 func (w *Watch) scalars() []*int64 {
 	return []*int64{
 		&w.came, &w.counted, &w.firstMs, &w.lastMs, &w.lengthMs, &w.mark, &w.life.fromMs, &w.life.toMs,
 	}
 }
 
-// mark tells whether the numbers of a life have the same places.
+// mark identifies the layout of a life's numbers. A state with another mark cannot be restored into this layout.
 func (l *layout) mark() string {
 	text := []byte{}
 	for _, i := range l.wholes {
@@ -109,7 +110,7 @@ func (e *encoder) exact(s exact) {
 	e.float(s.low)
 }
 
-// part writes a part with its hash and its length, so that a reader can skip it.
+// part writes a part with its hash and its length, so that a reader can skip an unknown one.
 func (e *encoder) part(hash string, write func()) {
 	e.text(hash)
 	at := len(e.b)
@@ -120,7 +121,7 @@ func (e *encoder) part(hash string, write func()) {
 	e.b = append(append(e.b[:at:at], head...), e.b[at:at+n]...)
 }
 
-// names writes the metrics that some interval had.
+// names writes the metrics that appeared in any interval.
 func (e *encoder) names(s *Set, there []bool) {
 	n := 0
 	for _, is := range there {
@@ -136,7 +137,7 @@ func (e *encoder) names(s *Set, there []bool) {
 	}
 }
 
-// state writes what the Watch knows of a rule, and its part of the pending verdict.
+// state writes the state of a rule, and its part of the pending verdict.
 func (e *encoder) state(w *Watch, i int) {
 	r, st := &w.set.Rules[i], &w.states[i]
 	e.int(st.came)
@@ -155,7 +156,7 @@ func (e *encoder) state(w *Watch, i int) {
 	}
 }
 
-// slots writes numbers that are often 0 or not known.
+// slots writes numbers that are often 0 or NaN.
 func (e *encoder) slots(all []float64) {
 	for _, v := range all {
 		switch {

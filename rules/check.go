@@ -14,7 +14,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// choose leaves out what is off. It returns all ids, those that are off among them.
+// choose leaves out the shipped rules named in off. It returns the ids of all rules, including those left out.
 func choose(all []ruleText, off []string) (on []ruleText, ids map[string]*ruleText, faults []error) {
 	ids = map[string]*ruleText{}
 	for i := range all {
@@ -44,7 +44,7 @@ func choose(all []ruleText, off []string) (on []ruleText, ids map[string]*ruleTe
 	return on, ids, faults
 }
 
-// check returns an error for what needs no compiler.
+// check checks everything that needs no compiler.
 func (t *ruleText) check(ids map[string]*ruleText) error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", errRule, fmt.Sprintf(format, args...))
@@ -155,7 +155,8 @@ func (r *Rule) words() (err error) {
 	return nil
 }
 
-// hash is that of all that decides. The words of a rule may change without beginning anew.
+// hash returns a hash of everything that decides about findings. Titles and hints are not part of it, so that a change
+// of words does not make a rule begin anew.
 func (t *ruleText) hash(r *Rule) (string, error) {
 	text, err := json.Marshal([]any{
 		2, t.id, t.needs, t.uses, t.require, t.each, t.job, t.share, t.by, t.same, t.silences, t.evidence,
@@ -167,7 +168,7 @@ func (t *ruleText) hash(r *Rule) (string, error) {
 	return digest(text), nil
 }
 
-// digest is the first 16 hexadecimal digits of the SHA-256 of a text.
+// digest returns the first 16 hexadecimal digits of the SHA-256 of a text.
 func digest(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])

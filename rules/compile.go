@@ -22,7 +22,7 @@ func Shipped() []byte { return slices.Clone(shipped) }
 
 // program is the compiled form of a rule.
 type program struct {
-	Uses                  []string // metrics that it takes where they are there
+	Uses                  []string // metrics that it uses if they are measured
 	Require, Condition    string   // as written
 	SourceName            string   // of the file
 	line                  int
@@ -31,12 +31,12 @@ type program struct {
 	scale                 scale
 	evidence              []shown
 	guards                Guards
-	reads                 []read // what must be known of job and node
-	waits                 bool   // for the end of the job, which its state tells
-	unknown               string // why the condition is not known where no read is missing
+	reads                 []read // facts about job and node that must be known
+	waits                 bool   // for the end of the job, because it depends on the job's state
+	unknown               string // reason for an unknown condition when no read is missing
 	needs                 []int  // inputs
-	nodes                 int    // the place among rules that count nodes; -1: none
-	slot                  int    // its numbers in a verdict
+	nodes                 int    // index among the rules that count nodes; -1: none
+	slot                  int    // index of its numbers in a verdict
 	hint, slurm           *template.Template
 	shadows               []int // rules that silence it
 	why                   whys
@@ -48,9 +48,9 @@ type shown struct {
 	of   term
 }
 
-// read is something that a rule must know of the job or of the node.
+// read is a fact about the job or the node that a rule depends on.
 type read struct {
-	why string // it is not known
+	why string // reason if it is unknown
 	of  term
 }
 
@@ -59,8 +59,8 @@ var standard = Guards{AfterMs: 60_000, Last: true, DurationMs: 600_000, Interval
 
 var validID = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
 
-// Compile returns the rules of the shipped file, of which those in off are left out, and of the given files. Later
-// files override the guards of earlier ones. The error joins all faults, each with its file, its line and its rule.
+// Compile returns the rules of the shipped file, without those in off, and the rules of the given files. Guards of
+// later files override those of earlier ones. The error joins all faults, each with its file, line and rule.
 func Compile(known []Known, off []string, files ...Source) (*Set, error) {
 	s := &Set{Guards: standard}
 	s.layout.known = map[string]Known{}
@@ -104,8 +104,8 @@ func Compile(known []Known, off []string, files ...Source) (*Set, error) {
 	return s, nil
 }
 
-// Reads returns by the id of each rule the metrics that it reads, of the rules that Compile would take. A rule that is
-// wrong may be missing: Compile tells.
+// Reads returns the metrics that each rule reads, by the rule's id, for the rules that Compile would take. A faulty
+// rule may be missing; Compile reports its fault.
 func Reads(off []string, files ...Source) map[string][]string {
 	var all []ruleText
 	for _, src := range append([]Source{{Name: ShippedName, Text: shipped}}, files...) {
@@ -133,7 +133,7 @@ func (l *layout) declare(all []ruleText) {
 	l.inputs = slices.Compact(l.inputs)
 }
 
-// compile makes a rule of its text.
+// compile makes a rule from its text.
 func (s *Set) compile(t *ruleText, ids map[string]*ruleText) (r Rule, err error) {
 	r = Rule{
 		ID: t.id, Title: t.title, Hint: t.hint, Slurm: t.slurm, From: t.from, Needs: t.needs, Share: t.share,
@@ -205,7 +205,7 @@ func (s *Set) expressions(t *ruleText, r *Rule) (err error) {
 	return nil
 }
 
-// link resolves which rules silence which.
+// link resolves the ids in the silences of rules to indices.
 func (s *Set) link() {
 	at := map[string]int{}
 	for i := range s.Rules {
@@ -220,7 +220,7 @@ func (s *Set) link() {
 	}
 }
 
-// Reads returns the metrics that a reader must fetch for the rule: those that it needs, and those that it may use.
+// Reads returns the metrics that a reader must fetch for the rule: the needed ones and the optional ones.
 func (r *Rule) Reads() (metrics []string) { return slices.Concat(r.Needs, r.Uses) }
 
 // Parameters returns the names of the rule's parameters, ascending, and their values.

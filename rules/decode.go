@@ -10,17 +10,18 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Bounds on the numbers of a state. They are far above any that there is.
+// Bounds on the numbers of a state. They lie far above all real numbers.
 const (
 	maxCount = 1 << 32
 	maxMs    = 1 << 50
 )
 
-// decoder reads what encoder wrote. It checks all that a finding relies on.
+// decoder reads the form that encoder writes. It checks everything that a finding relies on, since the state comes from
+// a topic.
 type decoder struct {
 	b      []byte
 	saved  int // variants of tallies in the state
-	judged int // variants of verdicts and bins in it
+	judged int // variants of verdicts and bins in the state
 	failed bool
 }
 
@@ -34,7 +35,7 @@ func (d *decoder) int() int64 {
 	return v
 }
 
-// between is an integer within bounds.
+// between reads an integer, which must lie within bounds.
 func (d *decoder) between(least, most int64) int64 {
 	v := d.int()
 	if v < least || v > most {
@@ -46,7 +47,7 @@ func (d *decoder) between(least, most int64) int64 {
 
 func (d *decoder) flag() bool { return d.between(0, 1) == 1 }
 
-// float is a number that must be finite.
+// float reads a number, which must be finite.
 func (d *decoder) float() float64 {
 	if len(d.b) < 8 {
 		d.failed, d.b = true, nil
@@ -75,7 +76,7 @@ func (d *decoder) text() string { return string(d.bytes(maxBytes)) }
 
 func (d *decoder) exact() exact { return exact{d.float(), d.float()} }
 
-// slots reads numbers, of which some are not known.
+// slots reads numbers, some of which may be NaN.
 func (d *decoder) slots(into []float64) {
 	for i := range into {
 		if len(d.b) == 0 {
@@ -97,7 +98,7 @@ func (d *decoder) slots(into []float64) {
 	}
 }
 
-// part returns a part, and whose it is.
+// part returns a part and its hash.
 func (d *decoder) part() (hash string, p decoder) {
 	return d.text(), decoder{b: d.bytes(math.MaxInt64), saved: d.saved, judged: d.judged}
 }
@@ -139,7 +140,7 @@ func (d *decoder) watch(w *Watch) error {
 	return nil
 }
 
-// lifeAnew begins the numbers of a life anew. Rules over the whole life stay as they are until their guards hold again:
+// lifeAnew resets the numbers of a life. Rules over the whole life keep their findings until their guards hold again:
 // they would judge a life by its last minutes.
 func (w *Watch) lifeAnew() {
 	w.life.fromMs = w.life.toMs
@@ -153,7 +154,7 @@ func (w *Watch) lifeAnew() {
 	}
 }
 
-// rules reads what is known of each rule. Those that the state does not have begin anew, the pending interval included.
+// rules reads the state of each rule. A rule that is missing in the state begins anew, and skips the pending interval.
 func (d *decoder) rules(w *Watch) {
 	at := map[string]int{}
 	for i := range w.set.Rules {
@@ -169,7 +170,7 @@ func (d *decoder) rules(w *Watch) {
 		if !known {
 			continue
 		}
-		delete(at, hash) // only once
+		delete(at, hash) // a part counts once
 		part.state(w, i)
 		d.failed = d.failed || part.failed || len(part.b) > 0
 	}
@@ -205,7 +206,7 @@ func (d *decoder) state(w *Watch, i int) {
 	}
 }
 
-// sound reports whether a Watch writes such records.
+// sound reports whether a Watch can have written such a record.
 func (a *written) sound() bool {
 	return a.state == "" && a.class == "" && a.certainty == "" ||
 		(a.state == schemas.FindingOpen || a.state == schemas.FindingClosed) &&

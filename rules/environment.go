@@ -7,7 +7,7 @@ import (
 	"github.com/expr-lang/expr/types"
 )
 
-// jobSays, nodeSays, wholeSays and quarterSays are the types of what an expression may name beside metrics.
+// jobSays, nodeSays, wholeSays and quarterSays are the types of the names in an expression, except for metrics.
 type (
 	jobSays struct {
 		Nodes        float64 `expr:"nodes"`
@@ -70,7 +70,7 @@ var inWords = strings.NewReplacer("type rules.Metric", "a metric", "rules.Metric
 	"a metric over a life", "rules.wholeSays", "metric", "type rules.quarterSays", "a quarter", "rules.quarterSays",
 	"quarter", "type map[string]interface {}", "p")
 
-// environment has the types of all that an expression may name.
+// environment returns the types of all names that an expression may use.
 func (c *compiler) environment() map[string]any {
 	parameters := types.Map{}
 	for name := range c.rule.parameters {

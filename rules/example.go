@@ -39,7 +39,7 @@ type Example struct {
 	intervals []Interval
 }
 
-// exampleJob is the first line of an example: a record of topic jobs, and the node's type where the example has one.
+// exampleJob is the first line of an example: a record of topic jobs, with an optional node type.
 type exampleJob struct {
 	Cluster           string       `json:"cluster"`
 	JobID             string       `json:"job_id"`
@@ -69,7 +69,7 @@ type exampleNode struct {
 	PeakMemBW      float64 `json:"peak_mem_bw,omitempty"`
 }
 
-// job returns what rules may know of the job. An example without a node's type takes that of the configuration.
+// job returns the facts about the job. Without a node type in the example, the job takes the type of the configuration.
 func (e *exampleJob) job(t *Types) Job {
 	j := schemas.Job{
 		JobID: e.JobID, Restart: e.Restart, Name: e.Name, User: e.User, Account: e.Account, Queue: e.Queue,
@@ -125,7 +125,7 @@ func ReadExample(text []byte, t *Types) (*Example, error) {
 	return e, nil
 }
 
-// group makes intervals of rows, in the order of time.
+// group collects rows into intervals, in the order of time.
 func (e *Example) group(rows []schemas.Row) {
 	slices.SortStableFunc(rows, func(a, b schemas.Row) int { return int(a.IntervalStart - b.IntervalStart) })
 	for begin := 0; begin < len(rows); {
@@ -140,7 +140,7 @@ func (e *Example) group(rows []schemas.Row) {
 	}
 }
 
-// Try runs all rules over an example, and returns what the rule found at its end: nil, and why, if it found nothing.
+// Try runs all rules over an example, and returns the rule's finding at its end. If there is none, why is the reason.
 func (s *Set) Try(rule string, e *Example) (found *schemas.Finding, why string) {
 	w := s.NewWatch(e.Job, false)
 	for i := range e.intervals {
@@ -159,7 +159,7 @@ func (s *Set) Try(rule string, e *Example) (found *schemas.Finding, why string) 
 	return nil, w.silence(rule)
 }
 
-// silence tells why an evaluated rule found nothing.
+// silence returns the reason that an evaluated rule found nothing.
 func (w *Watch) silence(rule string) string {
 	for i := range w.set.Rules {
 		r, t := &w.set.Rules[i], &w.states[i].tallies[0]

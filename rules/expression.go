@@ -19,18 +19,18 @@ const (
 	maxNodes = 300
 )
 
-// term computes a number, or a truth: 1, 0, or NaN where it is not known. So no comparison with what is not known
-// holds, and none fails.
+// term computes a number or a truth value: 1, 0, or NaN for unknown. Comparisons with an unknown number are unknown
+// themselves, neither true nor false.
 type term func(f *frame) float64
 
-// wording is a text that is compared. Empty is not known.
+// wording computes a text. Empty means unknown.
 type wording func(f *frame) string
 
 // part is a compiled node of an expression: a number, a truth or a text.
 type part struct {
 	of    term
 	truth bool
-	text  wording // nil unless it is a text
+	text  wording // nil unless the part is a text
 }
 
 // compiler turns an expression of a rule into terms.
@@ -38,9 +38,9 @@ type compiler struct {
 	rule    *Rule
 	layout  *layout
 	source  file.Source
-	metrics bool // it may name metrics
-	life    bool // over the whole life
-	guess   bool // an estimate will do, as for what is only shown
+	metrics bool // the expression may name metrics
+	life    bool // the expression is over the whole life
+	guess   bool // estimates are allowed, since the number is only displayed
 }
 
 // truth compiles a condition.
@@ -55,10 +55,10 @@ func (c *compiler) number(text string) (term, error) {
 	return p.of, err
 }
 
-// compile lets the library parse the text and check its types, and compiles what it found.
+// compile parses a text and checks its types by the library, and then compiles the syntax tree itself.
 func (c *compiler) compile(text string, as expr.Option) (p part, err error) {
 	defer func() {
-		if fault := recover(); fault != nil { // of the library
+		if fault := recover(); fault != nil { // a fault in the library
 			err = fmt.Errorf("%w: %v", errExpression, fault)
 		}
 	}()
@@ -84,7 +84,7 @@ func (c *compiler) compile(text string, as expr.Option) (p part, err error) {
 	return c.part(tree.Node)
 }
 
-// fault is an error with a caret below the place.
+// fault returns an error with a caret below the place in the text.
 func (c *compiler) fault(n ast.Node, format string, args ...any) error {
 	e := &file.Error{Location: n.Location(), Message: fmt.Sprintf(format, args...)}
 	return fmt.Errorf("%w: %w", errExpression, e.Bind(c.source))
@@ -122,7 +122,7 @@ func (c *compiler) part(n ast.Node) (part, error) {
 
 func constant(v float64) part { return part{of: func(*frame) float64 { return v }} }
 
-// finite makes NaN of what is infinite, so that a division by zero is not taken for a large value.
+// finite turns infinity into NaN, so that a division by zero is not taken for a large value.
 func finite(v float64) float64 {
 	if math.IsInf(v, 0) {
 		return math.NaN()
@@ -182,8 +182,8 @@ func (c *compiler) binary(n *ast.BinaryNode) (part, error) {
 	return part{}, c.fault(n, "there is no operator %s for rules", n.Operator)
 }
 
-// both combines two truths, of which one that is decisive decides alone: false for &&, true for ||. The other may be
-// unknown then.
+// both combines two truth values. The decisive value, false for && and true for ||, settles the result even if the
+// other value is unknown.
 func both(x float64, b term, f *frame, decisive float64) float64 {
 	if x == decisive {
 		return x
@@ -194,7 +194,7 @@ func both(x float64, b term, f *frame, decisive float64) float64 {
 	return x
 }
 
-// words compiles a comparison of two texts. One that is empty is not known.
+// words compiles a comparison of two texts. If one is empty, the result is unknown.
 func (c *compiler) words(n *ast.BinaryNode, a, b wording) (part, error) {
 	if a == nil || b == nil || n.Operator != "==" && n.Operator != "!=" {
 		return part{}, c.fault(n, "texts are for == and != alone")

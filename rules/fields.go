@@ -19,10 +19,10 @@ func names[T any]() (all []string) {
 	return all
 }
 
-// jobNumbers is how many of the job's fields are numbers. They come first.
+// jobNumbers counts the numbers among the job's fields. They come first.
 const jobNumbers = 7
 
-// reserved may not be the names of metrics.
+// reserved are names that metrics must not have.
 var reserved = []string{
 	"job", "node", "p", "above", "sum_means", "min", "max", "abs", "quarter", "spread", "spread_most", "rising",
 }
@@ -56,7 +56,7 @@ func (c *compiler) member(n *ast.MemberNode) (part, error) {
 	return c.metricField(n, of.Value, name)
 }
 
-// reads notes what the rule must know. why is the reason where that is not known.
+// reads adds a fact that the rule depends on. why is the reason in case it is unknown.
 func (c *compiler) reads(why string, of term) {
 	if !slices.ContainsFunc(c.rule.reads, func(r read) bool { return r.why == why }) {
 		c.rule.reads = append(c.rule.reads, read{why, of})

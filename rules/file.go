@@ -25,7 +25,7 @@ var (
 	errExpression = errors.New("wrong expression")
 )
 
-// ruleText is a rule as its file has it.
+// ruleText is a rule as written in its file.
 type ruleText struct {
 	source string
 	line   int
@@ -59,14 +59,14 @@ type guardsText struct {
 	seen, complete  *float64
 }
 
-// fileText is what a rule file has.
+// fileText is the contents of a rule file.
 type fileText struct {
 	rules  []ruleText
 	known  []Known
 	guards guardsText
 }
 
-// reader reads a file. It collects all faults.
+// reader reads a file, and collects all faults instead of stopping at the first.
 type reader struct {
 	source string
 	faults []lineFault
@@ -74,7 +74,7 @@ type reader struct {
 
 type lineFault struct {
 	line int
-	rule string // empty: outside of rules, or one without an id
+	rule string // empty outside of rules, and in a rule without an id
 	err  error
 }
 
@@ -245,7 +245,7 @@ func (r *reader) metrics(n *yaml.Node, into *[]Known) {
 	})
 }
 
-// override sets the guards that the text has.
+// override replaces the guards that the text sets.
 func (t *guardsText) override(g *Guards) {
 	if t.after != nil {
 		g.AfterMs = t.after.Milliseconds()
@@ -267,7 +267,7 @@ func (t *guardsText) override(g *Guards) {
 	}
 }
 
-// identifier reports whether an expression can name it.
+// identifier reports whether an expression can use s as a name.
 func identifier(s string) bool {
 	return validName.MatchString(s)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// finding makes the record of a rule.
+// finding makes the record of a rule's finding.
 func (w *Watch) finding(i int, as written, final bool) schemas.Finding {
 	r, st := &w.set.Rules[i], &w.states[i]
 	t := &st.tallies[variantOf(as.certainty)]
@@ -32,7 +32,7 @@ func (w *Watch) finding(i int, as written, final bool) schemas.Finding {
 		}
 	}
 	data := w.data(r, t, f.Evidence, final)
-	f.Hint, f.Slurm = f.Title, "" // where a text needs what is not known
+	f.Hint, f.Slurm = f.Title, "" // if a text needs an unknown fact
 	if text, err := filled(r.hint, data); err == nil {
 		f.Hint = text
 	}
@@ -42,7 +42,7 @@ func (w *Watch) finding(i int, as written, final bool) schemas.Finding {
 	return f
 }
 
-// mean is rounded, so that it does not depend on the order of the intervals.
+// mean returns the mean, rounded so that it does not depend on the order of the intervals.
 func (p *proof) mean() float64 { return min(p.high, max(p.low, rounded(p.sum.value()/float64(p.n)))) }
 
 // rounded keeps nine digits.
@@ -54,20 +54,21 @@ func rounded(v float64) float64 {
 	return r
 }
 
-// data is what hints may name. What is not known of the job has no key, so a text that names it fails.
+// data returns the data for hints. Unknown facts about the job have no key, so that a text that uses them fails instead
+// of showing 0.
 func (w *Watch) data(r *Rule, t *tally, evidence []schemas.FindingEvidence, final bool) map[string]any {
 	f := w.frame()
 	defer w.set.frames.Put(f)
 	w.facts(f, w.nowMs(final))
 	matches := max(1, t.matched)
 	if r.Job {
-		matches = 1 // only the last counts
+		matches = 1 // only the last match counts
 	}
 	value := rounded(t.value.value() / float64(matches))
 	return hintData(f, value, t.hosts(r.Same), evidence)
 }
 
-// hintData names what a frame knows as expressions do.
+// hintData names the data of a frame in the same way as expressions do.
 func hintData(f *frame, value float64, hosts []string, evidence []schemas.FindingEvidence) map[string]any {
 	job, node, shown := map[string]any{}, map[string]any{}, map[string]any{}
 	for i, name := range jobNames {
@@ -97,7 +98,7 @@ func hintData(f *frame, value float64, hosts []string, evidence []schemas.Findin
 	return data
 }
 
-// evidenceKey is the name of a number in hints: cpu_idle.d9 is .evidence.cpu_idle_d9.
+// evidenceKey returns the name of a number in hints: cpu_idle.d9 is .evidence.cpu_idle_d9.
 func evidenceKey(name string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' {

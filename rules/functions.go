@@ -40,7 +40,7 @@ func (c *compiler) call(n ast.Node, name string, args []ast.Node) (part, error) 
 	return part{}, c.fault(n, "there is no function %s for rules", name)
 }
 
-// folded is the least or the largest of numbers. It is not known where one of them is not.
+// folded returns the smallest or the largest of numbers. It is unknown if any of them is.
 func folded(of []term, do func(a, b float64) float64) term {
 	return func(f *frame) float64 {
 		v := of[0](f)
@@ -74,7 +74,7 @@ func (c *compiler) above(n ast.Node, args []ast.Node) (part, error) {
 	return part{of: func(f *frame) float64 { return above(&f.in[i], limit.of(f)) }}, nil
 }
 
-// above is (10-k)/10 for the least k with lo_k > t: at least that share of the values lies above t.
+// above returns (10-k)/10 for the smallest k with lo_k > t: at least that share of the values lies above t.
 func above(v *values, t float64) float64 {
 	if math.IsNaN(t) || math.IsNaN(v[atLo0]) {
 		return math.NaN()
@@ -87,7 +87,7 @@ func above(v *values, t float64) float64 {
 	return 0
 }
 
-// sumMeans compiles the sum of the means of those metrics that an interval has.
+// sumMeans compiles the sum of the means of the given metrics, as far as an interval has them.
 func (c *compiler) sumMeans(n ast.Node, args []ast.Node) (part, error) {
 	var of []int
 	for _, a := range args {
@@ -106,7 +106,7 @@ func (c *compiler) sumMeans(n ast.Node, args []ast.Node) (part, error) {
 		sum, some := 0.0, false
 		for _, i := range of {
 			if f.there[i] {
-				if f.few(i, complete) { // nobody knows what the other nodes add
+				if f.few(i, complete) { // the values on the other nodes are unknown
 					return math.NaN()
 				}
 				sum, some = sum+f.in[i][atMean], true
@@ -134,7 +134,8 @@ func (c *compiler) quarter(n ast.Node, args []ast.Node, of column) (part, error)
 	return part{of: func(f *frame) float64 { return f.life.quarter(f.variant, col, number) }}, nil
 }
 
-// rising compiles whether the spread has grown in all quarters, on the cautious side.
+// rising compiles the question whether the spread has grown from quarter to quarter. It compares an upper bound before
+// with a lower bound after, so that estimates never prove growth.
 func (c *compiler) rising(n ast.Node, args []ast.Node) (part, error) {
 	i, err := c.metric(n, args)
 	if err != nil {

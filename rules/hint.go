@@ -14,16 +14,17 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// errHint is wrapped by the errors of a hint.
+// errHint is wrapped by the errors of a hint or of a scheduler's line.
 var errHint = errors.New("wrong text")
 
-// hintFunctions are for hints beside the comparisons of text/template.
+// hintFunctions are the functions of hints, in addition to the comparisons of text/template.
 var hintFunctions = template.FuncMap{
 	"pct": pct, "bytes": siBytes, "si": si, "duration": duration, "hostlist": topology.FoldHosts,
 	"times": func(factor, v float64) float64 { return factor * v }, "mib": mib,
 }
 
-// hintWords are the functions that a hint may call. Those of text/template that print would make any length.
+// hintWords are all functions that a hint may call. The printing functions of text/template are left out, because they
+// could produce a text of any length.
 var hintWords = []string{
 	"pct", "bytes", "si", "duration", "hostlist", "times", "mib",
 	"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not",
@@ -47,7 +48,7 @@ func newHint(name, text string) (*template.Template, error) {
 	return t, allowed(t.Root)
 }
 
-// allowed returns an error if a part of a hint is not for hints.
+// allowed returns an error for the parts of text/template that hints may not use.
 func allowed(n parse.Node) error {
 	var all []parse.Node
 	switch n := n.(type) {
@@ -85,7 +86,7 @@ func allowed(n parse.Node) error {
 	return nil
 }
 
-// filled is the text of a hint, fit for a record.
+// filled returns the text of a hint, made safe for a record.
 func filled(t *template.Template, data map[string]any) (string, error) {
 	var b strings.Builder
 	if err := t.Execute(&b, data); err != nil {
@@ -113,7 +114,7 @@ func si(v float64, unit string) string {
 
 func siBytes(v float64) string { return si(v, "B") }
 
-// mib is how many MiB hold so many bytes, as Slurm counts memory.
+// mib returns the number of MiB for a number of bytes, rounded up, as Slurm counts memory.
 func mib(v float64) string { return strconv.FormatFloat(math.Ceil(v/(1<<20)), 'f', 0, 64) }
 
 // duration writes seconds as hours, minutes and seconds, as Slurm does.

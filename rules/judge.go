@@ -5,15 +5,16 @@ import (
 	"slices"
 )
 
-// Places of a rule's numbers in a verdict. Its evidence follows. Of a rule over the whole life only the first counts.
+// Indices of a rule's numbers in a verdict, followed by its evidence. A rule over the whole life uses only the first.
 const (
-	verdictResult = iota // 1: it holds, 0: it does not, NaN: it was not evaluated
+	verdictResult = iota // 1: the rule holds, 0: it does not, NaN: not evaluated
 	verdictSeverity
 	verdictValue
 	verdictHead
 )
 
-// verdict is all that the rules make of an interval. A Watch keeps that of the last interval until a later one comes.
+// verdict is the result of all rules for an interval. A Watch keeps the verdict of the last interval until a later
+// interval comes.
 type verdict struct {
 	startMs, lengthMs  int64
 	expected, reported int32
@@ -23,11 +24,11 @@ type verdict struct {
 	cells              [2][]float64 // certain, possible: of the bins
 }
 
-// frame is what terms read while an interval, or a life, is judged.
+// frame holds the inputs of terms while an interval or a life is judged.
 type frame struct {
 	in        []values // by input
 	there     []bool
-	reported  float64 // nodes
+	reported  float64 // number of nodes
 	low, high []string
 	job       [jobNumbers]float64
 	words     [5]string // id, user, account, queue, state
@@ -54,7 +55,7 @@ func (s *Set) newFrame() *frame {
 	}
 }
 
-// known returns v, or NaN where v says that nothing is known.
+// known returns v, or NaN if v is below least and so stands for unknown.
 func known[T int | int64 | float64](v, least T) float64 {
 	if v < least {
 		return math.NaN()
@@ -62,7 +63,7 @@ func known[T int | int64 | float64](v, least T) float64 {
 	return float64(v)
 }
 
-// facts fills in what is known of the job at a time, and of its nodes.
+// facts fills in the facts about the job at a time, and about its nodes.
 func (f *frame) facts(j *Job, nodes, cores float64, durationMs int64) {
 	n := &j.Node
 	threads := known(n.ThreadsPerCore, 1)
@@ -86,7 +87,7 @@ func (f *frame) facts(j *Job, nodes, cores float64, durationMs int64) {
 	f.node = [7]float64{cpus, threads, known(n.Memory, 1), peak, peak / cpus, bandwidth, gpus}
 }
 
-// load takes the metrics that rules name from an interval. Both are in the order of names.
+// load takes the metrics that rules name from an interval. Both lists are sorted by name, so one pass suffices.
 func (f *frame) load(l *layout, iv *Interval) {
 	k := 0
 	f.reported = float64(iv.Reported)
@@ -110,10 +111,10 @@ func (f *frame) load(l *layout, iv *Interval) {
 	}
 }
 
-// mostValue is the largest number that rules believe. Sums of such numbers over any life are finite.
+// mostValue is the largest number that rules accept. Sums of such numbers are finite over any life.
 const mostValue = 1e150
 
-// bounded returns v, or NaN where v is too large to be summed up.
+// bounded returns v, or NaN if v is too large to be summed up.
 func bounded(v float64) float64 {
 	if math.Abs(v) > mostValue {
 		return math.NaN()
@@ -121,7 +122,7 @@ func bounded(v float64) float64 {
 	return v
 }
 
-// sound reports whether a metric can be summed up. One that is not counts as absent: a state must be finite.
+// sound reports whether a metric can be summed up. Other metrics count as absent, because a state must be finite.
 func (v *values) sound() bool {
 	for _, one := range v {
 		if math.Abs(one) > mostValue {
@@ -139,7 +140,7 @@ var absent = func() (v values) {
 	return v
 }()
 
-// believe takes estimates for exact, to find what is possible.
+// believe takes estimates for exact, in order to find possible findings.
 func (f *frame) believe() {
 	f.variant = 1
 	for i := range f.in {
@@ -150,23 +151,25 @@ func (f *frame) believe() {
 	}
 }
 
-// missing returns the first metric that the rule needs and the interval lacks, or -1. What a few of the nodes have says
-// nothing of the job.
+// missing returns the index of the first needed metric that the interval lacks, or -1. A metric on only a few of the
+// nodes counts as lacking, since it describes only a part of the job.
 func (f *frame) missing(r *Rule) int {
 	return slices.IndexFunc(r.needs, func(i int) bool { return !f.there[i] || f.few(i, r.guards.Complete) })
 }
 
-// few reports whether too few of the nodes that reported have the metric. Its nodes are the quotient of two fields.
+// few reports whether too few of the reporting nodes have the metric. The number of nodes with the metric is count /
+// per_node; the comparison avoids the division.
 func (f *frame) few(i int, complete float64) bool {
 	return f.in[i][atCount] < (complete*f.reported-1e-6)*f.in[i][atPerNode]
 }
 
-// known tells how many of the nodes have the metric.
+// known returns the number of nodes with the metric.
 func (f *frame) known(i int) nodesKnown {
 	return nodesKnown{int(math.Round(f.in[i][atCount] / f.in[i][atPerNode])), int(f.reported)}
 }
 
-// apply evaluates a rule. A result of NaN is none: its severity may be the reason.
+// apply evaluates a rule. A result of NaN means that it was not evaluated. If the severity is NaN as well, that is the
+// reason.
 func (f *frame) apply(r *Rule) (result, severity, value float64) {
 	if result = r.holds(f); result != 1 {
 		return result, 0, 0

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// layout is where the numbers of an interval are that a set of rules needs.
+// layout maps the metrics and sums that a set of rules needs to their places in slices of numbers.
 type layout struct {
 	known   map[string]Known // metrics that rules may name
 	inputs  []string         // metrics that rules name, ascending
 	wholes  []int            // inputs that are folded over the whole life
 	columns []column         // of bins
-	counts  []int            // inputs that have columns, in the order of their first one
-	stride  int              // numbers of a bin
-	slots   int              // numbers that the rules make of an interval
-	nodes   int              // rules that count nodes
+	counts  []int            // inputs with columns, in the order of the first column
+	stride  int              // length of a bin's row of numbers
+	slots   int              // length of an interval's numbers
+	nodes   int              // number of rules that count nodes
 }
 
 // column is a number that bins of a life sum up.
 type column struct {
 	input int
 	kind  string // spread, spread_most, or the name of a field
-	field int    // of a field: its place
-	n, at int    // places in a bin: of the number of intervals, and of the sum
+	field int    // place of the field
+	n, at int    // places in a bin: the number of intervals, and the sum
 }
 
 // columnOf is the column of a field of a quarter.
@@ -30,7 +30,7 @@ func columnOf(field string) column {
 	return column{kind: field, field: slices.Index(metricNames, field)}
 }
 
-// whole returns the index in wholes of an input.
+// whole returns the index of an input in wholes, and adds it if it is missing.
 func (l *layout) whole(input int) int {
 	if i := slices.Index(l.wholes, input); i >= 0 {
 		return i
@@ -39,7 +39,7 @@ func (l *layout) whole(input int) int {
 	return len(l.wholes) - 1
 }
 
-// column returns the index of a column, which it makes if there is none.
+// column returns the index of a column, and adds it if it is missing.
 func (l *layout) column(k column) int {
 	count := -1
 	for i, c := range l.columns {
@@ -61,7 +61,8 @@ func (l *layout) column(k column) int {
 	return len(l.columns) - 1
 }
 
-// value is what an interval adds to the column. An estimate proves nothing, so the sum of its bin is not known.
+// value returns the number that an interval adds to the column. It is NaN for an estimate, which proves nothing, and so
+// the sum of its bin becomes unknown.
 func (k *column) value(v *values) float64 {
 	switch d := k.field - atD0; {
 	case k.kind == "spread":
@@ -74,13 +75,13 @@ func (k *column) value(v *values) float64 {
 	return v[k.field]
 }
 
-// maxBins bounds the bins of a life. Their width doubles where they would be more.
+// maxBins bounds the bins of a life. Beyond it their width doubles.
 const maxBins = 64
 
-// bins are sums over spans of a life, in order of time. Their bounds are multiples of their width, so it does not
-// matter in which order intervals come.
+// bins are sums over spans of a life, in order of time. They begin at multiples of their width, so the order in which
+// intervals come does not matter.
 type bins struct {
-	width  int64 // ms; 0: none yet
+	width  int64 // ms; 0: not set yet
 	first  int64 // number of the first bin since 1970
 	stride int
 	cells  []float64 // a row of stride numbers for each bin
@@ -142,8 +143,8 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// quarter is the mean of a column over the intervals of a quarter of the span. A bin belongs where its middle is, and
-// one that sticks out of the span to the quarter beside it.
+// quarter returns the mean of a column over the intervals in a quarter of the span. A bin belongs to the quarter of its
+// middle. A bin with its middle outside of the span belongs to the nearest quarter.
 func (b *bins) quarter(k *column, fromMs, toMs int64, q int) float64 {
 	n, sum := 0.0, 0.0
 	from, to := fromMs+(toMs-fromMs)*int64(q-1)/4, fromMs+(toMs-fromMs)*int64(q)/4
@@ -157,10 +158,10 @@ func (b *bins) quarter(k *column, fromMs, toMs int64, q int) float64 {
 	if n == 0 {
 		return math.NaN()
 	}
-	return rounded(sum / n) // the order of the terms shows in the last digits
+	return rounded(sum / n) // the order of the terms affects the last digits
 }
 
-// whole is a metric over a life. All of it is exact.
+// whole sums up a metric over a life, exactly.
 type whole struct {
 	count, nodes float64 // sums
 	sum          exact   // of the values
@@ -190,7 +191,7 @@ func (w *whole) add(n []float64) {
 	w.sum.add(n[wholeSum])
 }
 
-// peaks notes the largest values of an interval that does not count otherwise: the one in which the job ended.
+// peaks takes over the largest values of the interval in which the job ended. Otherwise that interval does not count.
 func (l *life) peaks(n []float64) {
 	for i := range l.wholes {
 		if n := n[i*wholeNumbers:][:wholeNumbers]; n[wholeCount] > 0 && l.wholes[i].count > 0 {
@@ -199,7 +200,7 @@ func (l *life) peaks(n []float64) {
 	}
 }
 
-// field returns a field in the order of wholeSays.
+// field returns a field by its index in wholeSays.
 func (w *whole) field(k int) float64 {
 	if w.count == 0 {
 		return math.NaN()
@@ -217,7 +218,7 @@ func (w *whole) field(k int) float64 {
 	return finite(w.count / w.nodes)
 }
 
-// life is what a Watch knows of the whole life of a job.
+// life holds the numbers over the whole life of a job.
 type life struct {
 	layout       *layout
 	wholes       []whole

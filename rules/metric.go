@@ -8,7 +8,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Metric is the distribution of a metric in an interval. What is not known is NaN.
+// Metric is the distribution of a metric in an interval. Unknown fields are NaN.
 type Metric struct {
 	D0           float64 `expr:"d0"`
 	D1           float64 `expr:"d1"`
@@ -90,7 +90,7 @@ func (m *Metric) setHi(d []float64) {
 	m.Hi6, m.Hi7, m.Hi8, m.Hi9, m.Hi10 = d[6], d[7], d[8], d[9], d[10]
 }
 
-// Interval is what a Watch folds: one interval of a job.
+// Interval is the input of a Watch: one interval of a job.
 type Interval struct {
 	StartMs, LengthMs  int64
 	Expected, Reported int32
@@ -103,24 +103,25 @@ type Named struct {
 	Low, High   string // the nodes with the lowest and the highest mean
 	Metric
 
-	// The bounds, where lo and hi of Metric are replaced by the estimate. A Watch needs both: what is certain is
-	// never reported as merely possible.
+	// lo and hi are the bounds, in case those of Metric are replaced by the estimate. A Watch needs both, so that a
+	// certain finding is never reported as merely possible.
 	bounded bool
 	lo, hi  [decils]float64
-	places  float64 // values, those that are missing included; 0: as many as Count
+	places  float64 // number of values including missing ones; 0: same as Count
 }
 
-// decils is the length of a list of deciles or of their bounds.
+// decils is the length of a slice of deciles or of bounds.
 const decils = 11
 
-// MetricOf returns a metric of a summary, or false if it has no values. If possible, the bounds are the estimate
+// MetricOf returns a metric of a summary, or false if it has no values. If possible is set, the bounds are the estimate
 // itself.
 func MetricOf(m *schemas.JobSummaryMetric, possible bool) (Metric, bool) {
 	n, ok := namedOf(m, possible)
 	return n.Metric, ok
 }
 
-// MetricOfRow returns the metric of a row of the archive, or false if it has no values.
+// MetricOfRow returns the metric of a row of the archive, or false if it has no values. If possible is set, the bounds
+// are the estimate itself.
 func MetricOfRow(r *schemas.Row, possible bool) (Metric, bool) {
 	var n Named
 	ok := n.setRow(r, possible)
@@ -173,7 +174,7 @@ func (n *Named) moments(mean float64, count int64, nodes int32, low, high *float
 	n.LowNodeMean, n.HighNodeMean = number(low), number(high)
 }
 
-// ranks sets the deciles and their bounds. Bounds of an unknown form make false: nothing is proven by them.
+// ranks sets the deciles and their bounds. It returns false for malformed bounds, because they prove nothing.
 func (n *Named) ranks(d, lo, hi []float64, possible bool) bool {
 	n.setDeciles(d)
 	n.bounded = false
@@ -194,7 +195,7 @@ func (n *Named) ranks(d, lo, hi []float64, possible bool) bool {
 	return true
 }
 
-// FromSummary fills an interval from a summary. It allocates nothing once the interval has room.
+// FromSummary fills an interval from a summary. It does not allocate once the interval is large enough.
 func FromSummary(s *schemas.JobSummary, possible bool, into *Interval) {
 	into.reset(s.IntervalStart, s.IntervalMs, s.NodesExpected, s.NodesReported)
 	for i := range s.Metrics {
@@ -236,7 +237,7 @@ func (iv *Interval) cores() (most float64) {
 	return most
 }
 
-// next returns room for one more metric. All of its fields must be set.
+// next appends a metric and returns it. It is not cleared: the caller must set all of its fields.
 func (iv *Interval) next() *Named {
 	k := len(iv.Metrics)
 	iv.Metrics = slices.Grow(iv.Metrics, 1)[:k+1]
@@ -248,7 +249,7 @@ func (iv *Interval) drop() { iv.Metrics = iv.Metrics[:len(iv.Metrics)-1] }
 func byName(a, b Named) int { return strings.Compare(a.Name, b.Name) }
 
 func (iv *Interval) order() {
-	for i := 1; i < len(iv.Metrics); i++ { // without copies of what is in order, as it nearly always is
+	for i := 1; i < len(iv.Metrics); i++ { // a loop, not a sort that copies: metrics are nearly always in order already
 		if iv.Metrics[i-1].Name > iv.Metrics[i].Name {
 			slices.SortStableFunc(iv.Metrics, byName)
 			return

@@ -8,15 +8,15 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// Types tells the type of a node.
+// Types maps nodes to their types.
 type Types struct {
 	all    []config.NodeType
 	of     map[string]int // by node: index in all
-	others int            // of all other nodes; -1: none
+	others int            // index of the type of all other nodes; -1: none
 }
 
-// NewTypes expands the hostlists of the types. The error joins all faults: lists that cannot be read, and nodes that
-// two types name.
+// NewTypes expands the hostlists of the types. The error joins all faults: unreadable hostlists, and nodes in two
+// types.
 func NewTypes(all []config.NodeType) (*Types, error) {
 	t := &Types{all: all, of: map[string]int{}, others: -1}
 	var faults []error
@@ -42,7 +42,7 @@ func NewTypes(all []config.NodeType) (*Types, error) {
 	return t, errors.Join(faults...)
 }
 
-// Of returns the type that all of these nodes have, or the zero type.
+// Of returns the type that all of the nodes share, or the zero type.
 func (t *Types) Of(nodes []string) config.NodeType {
 	if t == nil || len(nodes) == 0 {
 		return config.NodeType{}

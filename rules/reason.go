@@ -15,7 +15,7 @@ const (
 	whySeverity   = "its severity is not a number"
 )
 
-// whys are the reasons of a rule, made once.
+// whys are the texts of a rule's reasons, made once.
 type whys struct {
 	requires string
 	missing  []string // by need
@@ -29,14 +29,15 @@ func (r *Rule) reasons() whys {
 	return y
 }
 
-// nodesKnown is how many nodes had a metric, of those that reported. It is for reasons alone: no state keeps it.
+// nodesKnown counts the nodes with a metric, and the nodes that reported. It serves reasons only, and no state keeps
+// it.
 type nodesKnown struct{ nodes, of int }
 
 func (k nodesKnown) why(metric string) string {
 	return fmt.Sprintf("metric %s is known on %d of %d nodes", metric, k.nodes, k.of)
 }
 
-// unread is why something that the rule reads of job or node is not known, or empty.
+// unread returns the reason that a fact about the job or the node is unknown, or an empty text.
 func (f *frame) unread(r *Rule) string {
 	for i := range r.reads {
 		if math.IsNaN(r.reads[i].of(f)) {
@@ -46,7 +47,7 @@ func (f *frame) unread(r *Rule) string {
 	return ""
 }
 
-// inapplicable is why a rule does not apply to the job, or empty.
+// inapplicable returns the reason that a rule does not apply to the job, or an empty text.
 func (f *frame) inapplicable(r *Rule) string {
 	switch r.require(f) {
 	case 0:
@@ -57,7 +58,7 @@ func (f *frame) inapplicable(r *Rule) string {
 	return f.unread(r)
 }
 
-// Severities appends what each rule tells of an interval, in the order of the rules.
+// Severities appends the severity of an interval by each rule, in the order of the rules. It does not change the fold.
 func (w *Watch) Severities(iv *Interval, out []Severity) []Severity {
 	f := w.frame()
 	cores, nodes, first := w.cores, w.nodes, w.firstMs
@@ -112,7 +113,7 @@ func (w *Watch) severity(f *frame, i int, iv *Interval) Severity {
 	return s
 }
 
-// notKnown is why a condition is neither true nor false.
+// notKnown returns the reason that a condition is neither true nor false.
 func (f *frame) notKnown(r *Rule) string {
 	if why := f.unread(r); why != "" {
 		return why
@@ -123,7 +124,7 @@ func (f *frame) notKnown(r *Rule) string {
 	return whyCondition
 }
 
-// NotEvaluated returns the rules that were not evaluated, and why.
+// NotEvaluated returns the rules that were not evaluated, with the reasons.
 func (w *Watch) NotEvaluated() (all []Reason) {
 	f := w.frame()
 	defer w.set.frames.Put(f)
@@ -136,7 +137,7 @@ func (w *Watch) NotEvaluated() (all []Reason) {
 	return all
 }
 
-// why is why a rule was not evaluated, or empty.
+// why returns the reason that a rule was not evaluated, or an empty text.
 func (w *Watch) why(f *frame, i int) string {
 	r, st := &w.set.Rules[i], &w.states[i]
 	variant := w.variants - 1

@@ -6,13 +6,13 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// markMs is how far marks are apart. At a mark findings open, close and are written again. What happens between two
-// marks counts as a set, so that the order of intervals does not matter.
+// markMs is the distance between marks. At a mark findings open and close, and open ones are written again. Between two
+// marks the order of intervals has no effect.
 const markMs = 600_000
 
-// written is what the last record of a finding was, as far as it decides about the next.
+// written is the last record of a finding, as far as the next record depends on it.
 type written struct {
-	state     string // empty: there is no record
+	state     string // empty: no record
 	class     string
 	certainty string
 }
@@ -75,7 +75,7 @@ func (w *Watch) settleRule(i, variant int, final bool) {
 			t.badSeverity = t.badSeverity || severity != severity
 			return
 		}
-		if result == 1 { // a mark tells of the whole life so far: its numbers replace those of the mark before
+		if result == 1 { // each mark judges the whole life so far: its numbers replace the previous ones
 			t.value, t.evidence = exact{}, t.evidence[:0]
 		}
 		if applies {
@@ -85,7 +85,7 @@ func (w *Watch) settleRule(i, variant int, final bool) {
 	}
 }
 
-// shown returns the numbers of the evidence.
+// shown returns the numbers of the evidence for a match.
 func (f *frame) shown(r *Rule, matched bool) (all []float64) {
 	for i := range r.evidence {
 		if matched {
@@ -95,7 +95,7 @@ func (f *frame) shown(r *Rule, matched bool) (all []float64) {
 	return all
 }
 
-// nowMs is until when the job is known.
+// nowMs returns the time up to which the job is known.
 func (w *Watch) nowMs(final bool) int64 {
 	if final && w.job.EndMs > 0 {
 		return w.job.EndMs
@@ -114,14 +114,14 @@ func (w *Watch) Due(out []schemas.Finding) []schemas.Finding {
 	return out
 }
 
-// End appends the final findings. The Watch is over.
+// End appends the final findings. The Watch accepts no more intervals.
 func (w *Watch) End(out []schemas.Finding) []schemas.Finding {
 	if w.over {
 		return out
 	}
 	switch {
 	case w.waiting && w.job.EndMs > 0 && w.pending.startMs+w.pending.lengthMs <= w.job.EndMs:
-		w.count(&w.pending) // it was a whole one
+		w.count(&w.pending) // after the end, the last interval is known to be whole
 	case w.waiting:
 		w.life.peaks(w.pending.wholes)
 	}
@@ -130,7 +130,7 @@ func (w *Watch) End(out []schemas.Finding) []schemas.Finding {
 	return w.Due(out)
 }
 
-// refresh makes the findings that are to be written: at a mark those that are open, and always those that changed.
+// refresh makes the findings to be written: all changed ones, and at a mark all open ones.
 func (w *Watch) refresh(mark, final bool) {
 	for i := range w.set.Rules {
 		now, was := w.now(i, final), w.last(i)
@@ -142,7 +142,7 @@ func (w *Watch) refresh(mark, final bool) {
 	}
 }
 
-// last is the last record of a rule, also one that nobody has taken yet.
+// last returns the last record of a rule, even if the caller of Due has not fetched it yet.
 func (w *Watch) last(i int) written {
 	for k := range w.due {
 		if w.due[k].rule == i {
@@ -152,7 +152,7 @@ func (w *Watch) last(i int) written {
 	return w.states[i].written
 }
 
-// now is what a record of a rule would tell. Certain wins over possible.
+// now returns the record that a rule should have now. Certain takes precedence over possible.
 func (w *Watch) now(i int, final bool) written {
 	st := &w.states[i]
 	for variant, certainty := range []string{schemas.Certain, schemas.Possible}[:w.variants] {
@@ -174,7 +174,8 @@ func variantOf(certainty string) int {
 	return 0
 }
 
-// shadowed reports whether an open finding silences a rule. What is merely possible silences nothing that is certain.
+// shadowed reports whether the open finding of another rule silences a rule. Possible findings do not silence certain
+// ones.
 func (w *Watch) shadowed(i, variant int) bool {
 	return slices.ContainsFunc(w.set.Rules[i].shadows, func(k int) bool {
 		t := &w.states[k].tallies

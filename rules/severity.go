@@ -13,7 +13,7 @@ const (
 	scaleLow           // low values are bad
 )
 
-// scale makes a severity of a number.
+// scale maps a number to a severity.
 type scale struct {
 	kind     int
 	from, to float64
@@ -21,7 +21,7 @@ type scale struct {
 	exponent float64
 }
 
-// of returns the severity of v, in 0 to 1, or NaN.
+// of returns the severity of v, from 0 to 1, or NaN.
 func (s *scale) of(v float64) float64 {
 	if math.IsNaN(v) {
 		return v
@@ -38,7 +38,8 @@ func (s *scale) of(v float64) float64 {
 	return min(1, max(0, bad))
 }
 
-// grains is how many steps a severity has. Sums of steps do not depend on their order.
+// grains is the number of steps of a severity. Severities are summed as whole steps, so that the sum does not depend on
+// the order.
 const grains = 1_000_000_000
 
 func grain(severity float64) int64 { return int64(math.Round(severity * grains)) }

@@ -6,20 +6,21 @@ import (
 	"slices"
 )
 
-// Bounds on the nodes that a tally counts by name. Further ones count together.
+// Bounds on the nodes that a tally counts by name. Other nodes are counted together.
 const (
 	maxNodesOfRule     = 64
 	maxNodeBytesOfRule = 1024
-	maxHosts           = 5 // that stand for many
+	maxHosts           = 5 // nodes that are named in place of many
 )
 
-// tally counts what a rule has said of a life. What it says of a life is a function of the set of intervals.
+// tally counts the results of a rule over a life. All of its numbers depend only on the set of intervals, not on their
+// order.
 type tally struct {
 	evaluated, matched int64
 	sum, worst         int64 // severities, in grains
 	firstMs, lastMs    int64 // starts of the first and the last match
 	asOfMs             int64 // start of the last interval that was evaluated
-	value              exact // of the severity's number, over the matches; of a rule over the life that of the last
+	value              exact // severity's number: sum over the matches, or last value for a rule over the life
 	evidence           []proof
 	nodes              []nodeCount
 	others             int64 // matches at nodes beyond the bound
@@ -30,7 +31,7 @@ type tally struct {
 	nodeBytes          int
 }
 
-// proof is a number of the evidence over the matches, or of the last match of a rule over the whole life.
+// proof sums a number of the evidence over the matches. For a rule over the whole life it holds the last match only.
 type proof struct {
 	low, high float64
 	sum       exact
@@ -96,7 +97,7 @@ func (t *tally) at(node string) {
 	t.nodes = append(t.nodes, nodeCount{node, 1})
 }
 
-// top returns the node with most matches: of several the first by name.
+// top returns the node with the most matches, the first by name among several.
 func (t *tally) top() nodeCount {
 	if len(t.nodes) == 0 {
 		return nodeCount{}
@@ -104,11 +105,12 @@ func (t *tally) top() nodeCount {
 	return slices.MinFunc(t.nodes, byMatches)
 }
 
-// byMatches orders nodes: those with most matches come first, and of several the first by name.
+// byMatches orders nodes by matches, most first, and then by name.
 func byMatches(a, b nodeCount) int { return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.name, b.name)) }
 
-// hosts returns the nodes that matter, ascending: the one that is the same, or all that had a twentieth of the matches.
-// Where many nodes share the matches none has a twentieth, and the first few stand for all.
+// hosts returns the nodes to name in a finding, in ascending order. With same set it is the node with most matches,
+// otherwise all nodes with a twentieth of the matches. If many nodes share the matches and none reaches a twentieth,
+// the first few stand for all.
 func (t *tally) hosts(same bool) (all []string) {
 	if same {
 		if top := t.top(); top.n > 0 {
@@ -131,7 +133,7 @@ func (t *tally) hosts(same bool) (all []string) {
 	return all
 }
 
-// share is the share of matches among the evaluated, at one and the same node where the rule wants that.
+// share returns the share of matches among the evaluated intervals. With same set, only matches of the top node count.
 func (t *tally) share(same bool) float64 {
 	n := t.matched
 	if same {
@@ -156,7 +158,8 @@ func (t *tally) settle(r *Rule, applies, guarded bool) {
 	}
 }
 
-// mark opens or closes the finding of a rule over the whole life, by what it says now. Two marks close it, or the end.
+// mark opens or closes the finding of a rule over the whole life by its result at a mark. Two marks in a row without a
+// match close it, or one at the end.
 func (t *tally) mark(applies, matched, final bool) {
 	switch {
 	case !applies:
@@ -170,5 +173,5 @@ func (t *tally) mark(applies, matched, final bool) {
 	}
 }
 
-// class is that of the matches alone, so that a rare event is not mild by dilution.
+// class returns the class of the mean severity over the matches only, so that a rare event is not mild by dilution.
 func (t *tally) class() string { return Class(float64(t.sum) / grains / float64(max(1, t.matched))) }

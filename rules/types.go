@@ -1,5 +1,5 @@
-// Package rules evaluates rules over the summaries of a job: what is wrong with the job, and how sure that is. A Watch
-// folds one life of a job. It knows no clock and no Kafka, so the live service and history find the same.
+// Package rules evaluates rules over the summaries of a job. A finding names a problem of the job, and its certainty. A
+// Watch folds one life of a job. It knows no clock and no Kafka, so the live service and history find the same.
 package rules
 
 import (
@@ -22,14 +22,14 @@ type Set struct {
 	frames sync.Pool // of *frame
 }
 
-// Guards are what must hold before a rule counts, unless the rule says otherwise.
+// Guards are conditions that must hold before a rule counts, unless the rule sets its own.
 type Guards struct {
-	AfterMs    int64   // an interval counts from so long after the job's start
-	Last       bool    // an interval counts once a later one, or the end, is known
-	DurationMs int64   // the job has run so long
-	Intervals  int64   // so many intervals were evaluated
-	Seen       float64 // evaluated complete intervals, of those that came
-	Complete   float64 // nodes that reported, of those that were expected
+	AfterMs    int64   // time after the job's start from which intervals count
+	Last       bool    // an interval counts only once a later one, or the end, is known
+	DurationMs int64   // least age of the job
+	Intervals  int64   // least number of evaluated intervals
+	Seen       float64 // least share of evaluated complete intervals among those that came
+	Complete   float64 // least share of nodes that reported among those expected
 }
 
 // Source is the text of a rule file. Its name is for messages.
@@ -47,7 +47,7 @@ type Rule struct {
 	Share                  float64
 	Job                    bool   // over the whole life, not an interval
 	By                     string // low_node, high_node, or empty
-	Same                   bool   // the share is that of one and the same node
+	Same                   bool   // all matches must be at the same node
 	Silences               []string
 
 	Fires, Silent []string // names of its recorded examples
@@ -55,7 +55,7 @@ type Rule struct {
 	program
 }
 
-// Job is what a rule may know of a job. What is not known is 0, -1 or empty; GPUs are known from 0.
+// Job is a job as rules see it. Unknown facts are 0, -1 or empty; GPUs are known from 0.
 type Job struct {
 	Key                                  schemas.JobKey
 	Cluster, Name, User, Account, Queue  string
@@ -64,21 +64,21 @@ type Job struct {
 	StartMs, EndMs, LimitS, MemRequested int64
 	Cores                                int64
 	Gpus                                 int
-	Node                                 config.NodeType // zero: none or several
+	Node                                 config.NodeType // zero if the nodes have no type, or several
 }
 
-// Severity is what a rule says of one interval.
+// Severity is the result of a rule for one interval.
 type Severity struct {
 	Rule      int // in Set.Rules
 	Value     float64
 	Evaluated bool
-	Why       string // it was not evaluated
+	Why       string // the reason if it was not evaluated
 }
 
-// Reason is why a rule was not evaluated.
+// Reason is the reason that a rule was not evaluated.
 type Reason struct{ Rule, Why string }
 
-// JobOf returns what rules may know of a job of the scheduler.
+// JobOf returns the facts about a job of the scheduler.
 func JobOf(cluster string, j *schemas.Job, t *Types) Job {
 	k := Job{
 		Key: j.Identity(), Cluster: cluster, Name: j.Name, User: j.User, Account: j.Account, Queue: j.Queue,
@@ -87,18 +87,18 @@ func JobOf(cluster string, j *schemas.Job, t *Types) Job {
 		MemRequested: told(j.MemRequestedBytes, -1), Cores: told(j.Cores, -1), Gpus: -1,
 	}
 	if strings.Contains(j.Reason, schemas.ReasonUnlisted) {
-		k.State = "" // nobody knows whether it has finished
+		k.State = "" // it is unknown whether it has finished
 	}
 	switch {
 	case j.Gpus != nil:
 		k.Gpus = int(*j.Gpus)
 	case k.Node.GPUs != nil && *k.Node.GPUs == 0:
-		k.Gpus = 0 // its nodes have none
+		k.Gpus = 0 // its node type lists none
 	}
 	return k
 }
 
-// told returns what the scheduler tells, or what stands for nothing.
+// told returns a number of the scheduler, or unknown if it is missing.
 func told(v *int64, unknown int64) int64 {
 	if v == nil {
 		return unknown

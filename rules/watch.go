@@ -9,7 +9,7 @@ type Watch struct {
 
 	states  []state
 	life    life
-	there   []bool // inputs that some interval had
+	there   []bool // inputs that appeared in any interval
 	few     []nodesKnown
 	pending verdict
 	waiting bool // pending holds the last interval
@@ -17,21 +17,21 @@ type Watch struct {
 	came, counted   int64   // intervals
 	firstMs, lastMs int64   // starts of the first that came, and of the last that counted
 	lengthMs, mark  int64   // of the last that came; of the last that counted
-	cores           float64 // as metrics tell
-	nodes           int32   // as summaries tell
+	cores           float64 // largest number seen in metrics
+	nodes           int32   // largest number seen in summaries
 
 	due []dueFinding
 }
 
-// state is what a Watch knows of a rule.
+// state is the state of a rule in a Watch.
 type state struct {
 	tallies [2]tally // certain, possible
-	came    int64    // intervals that came since the guard after
-	usable  int64    // of those, the complete ones with all metrics
+	came    int64    // intervals that came after the guard AfterMs
+	usable  int64    // the complete ones with all metrics among them
 	written written
 }
 
-// NewWatch returns the fold of a life of a job that has no interval yet.
+// NewWatch returns the fold of a life of a job, before its first interval.
 func (s *Set) NewWatch(j Job, possible bool) *Watch {
 	w := &Watch{
 		set: s, job: j, variants: 1, states: make([]state, len(s.Rules)), pending: s.newVerdict(),
@@ -44,10 +44,10 @@ func (s *Set) NewWatch(j Job, possible bool) *Watch {
 	return w
 }
 
-// Know tells what the scheduler knows now.
+// Know updates the facts about the job.
 func (w *Watch) Know(j Job) { w.job = j }
 
-// Add folds an interval. They may come out of order. It reports whether Due has something.
+// Add folds an interval. Intervals may come out of order. It reports whether Due has findings.
 func (w *Watch) Add(iv *Interval) (changed bool) {
 	if w.over || iv.LengthMs <= 0 {
 		return len(w.due) > 0
@@ -91,7 +91,7 @@ func (w *Watch) frame() *frame {
 	return f
 }
 
-// startMs is when the job began, as far as anybody knows.
+// startMs returns the start of the job: the scheduler's, otherwise the first interval.
 func (w *Watch) startMs() int64 {
 	if w.job.StartMs > 0 {
 		return w.job.StartMs
@@ -99,7 +99,7 @@ func (w *Watch) startMs() int64 {
 	return w.firstMs
 }
 
-// facts fills in what is known of the job at a time.
+// facts fills in the facts about the job at a time.
 func (w *Watch) facts(f *frame, nowMs int64) {
 	nodes, cores := float64(len(w.job.Nodes)), known(w.job.Cores, 1)
 	if nodes == 0 {
@@ -111,7 +111,7 @@ func (w *Watch) facts(f *frame, nowMs int64) {
 	f.facts(&w.job, nodes, cores, nowMs-w.startMs())
 }
 
-// count folds the verdict of an interval. An interval beyond a mark settles what came before it.
+// count folds the verdict of an interval. The first interval beyond a mark settles the intervals before it.
 func (w *Watch) count(v *verdict) {
 	mark := floorDiv(v.startMs, markMs)
 	if w.counted > 0 && mark > w.mark {
@@ -178,7 +178,7 @@ func (w *Watch) tally(i int, v *verdict) {
 	}
 }
 
-// ready is how many intervals a tally rests on.
+// ready returns the number of intervals on which a tally rests.
 func (st *state) ready(r *Rule, variant int) int64 {
 	if r.Job {
 		return st.usable
