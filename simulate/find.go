@@ -34,13 +34,14 @@ func newFinder(m *machine, set *rules.Set) (*finder, error) {
 	return f, nil
 }
 
-// add folds a summary, and leaves what is due in f.due. The summary of a job's last whole interval ends the job.
+// add folds a summary, and leaves the findings that are due in f.due. The summary of a job's last whole interval ends
+// the job.
 func (f *finder) add(s *schemas.JobSummary) {
 	f.due = f.due[:0]
 	key := schemas.JobKey{JobID: s.JobID, Restart: s.Restart}
 	j := f.jobs[key]
 	if j == nil {
-		return // the whole machine, or what no job holds
+		return // a pseudo-job
 	}
 	w := f.watches[key]
 	if w == nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// collectors is how many collectors the machine has. A job of more than a quarter of the machine is split.
+// collectors is the number of collectors of the machine. A job on more than a quarter of the machine is split.
 const collectors = 4
 
-// machine is what is simulated.
+// machine is the simulated machine with its jobs.
 type machine struct {
 	cluster    string
 	intervalMs int64
@@ -23,7 +23,7 @@ type machine struct {
 	measure func(node int, pieces []piece, start int64) [][]schemas.CounterBatchMetric
 }
 
-// home returns the collector of what no job holds of a node, and of a share of a split job.
+// home returns the collector for a node's CPUs outside of jobs, and for a node's share of a split job.
 func (m *machine) home(node int) int32 { return int32(node * collectors / len(m.names)) }
 
 // fold returns the summaries of the intervals [startMs, endMs). The nodes' records go through the collectors' fold, and
@@ -89,7 +89,7 @@ func (m *machine) interval(f *folds, start int64, running []*job) error {
 	return m.close(f, start, at)
 }
 
-// close sends the Ticks of an interval. Each names the jobs whose nodes sent their records to its collector.
+// close sends the Ticks of an interval. Each lists the jobs with records at its collector, and their nodes.
 func (m *machine) close(f *folds, start int64, at map[schemas.JobKey]map[int32][]string) error {
 	ticks := make([]schemas.Tick, collectors)
 	for key, shares := range at {
@@ -130,7 +130,7 @@ type folds struct {
 	summaries  []*schemas.JobSummary
 }
 
-// send hands a record to a collector, and what comes of it to merge.
+// send hands a record to a collector, and the collector's output to merge.
 func (f *folds) send(p int32, r schemas.Record, nowMs int64) error {
 	return f.apply(f.collectors[p], int(p), r, nowMs)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// compute is what most programs make of a node: all CPUs work, and half of the memory's bandwidth is used.
+// compute is the use that most programs make of a node: all CPUs work, and half of the memory's bandwidth is used.
 func compute() use {
 	return use{
 		busy: 1, user: 0.96, system: 0.015, clock: fullClock, ipc: 1.8, flops: 5e9, vector: 0.7, memBW: 160e9,
@@ -23,7 +23,7 @@ func with(change func(u *use)) use {
 // span is a shortest and a longest time, in hours.
 func span(from, to float64) [2]time.Duration { return [2]time.Duration{hours(from), hours(to)} }
 
-// healthy are people with nothing to mend. Each rule has somebody here whom it almost finds.
+// healthy returns users without problems. For each rule there is a user whose jobs it almost finds.
 func healthy() []habit { return slices.Concat(healthyShared(), healthyLong(), healthyMixed()) }
 
 // healthyLong are people with jobs of many nodes or hours.
@@ -65,7 +65,7 @@ func healthyLong() []habit {
 func healthyMixed() []habit {
 	const minute, hour = 60.0, 3600.0
 	return []habit{
-		{ // too short to say anything
+		{ // too short for any rule to be evaluated
 			user: "farah", account: "physics", queue: "test", name: "try", weight: 10, nodes: [2]int{1, 2},
 			length: span(0.05, 0.16), limit: 20, asked: 240, fails: 0.4, does: &program{
 				with(func(u *use) { u.busy, u.flops, u.vector, u.memBW, u.memory = 0.2, 0.6e9, 0.05, 8e9, 6 }), nil,

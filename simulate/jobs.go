@@ -12,32 +12,32 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// habit is how a made-up user works. The archive's queries find these people again.
+// habit describes the jobs of a made-up user. The archive's queries find these users again.
 type habit struct {
 	user, account, queue, name string
-	weight                     int // how often this user submits, against the others
+	weight                     int // frequency of the user's submissions, relative to others
 	nodes                      [2]int
 	length                     [2]time.Duration
-	limit                      float64 // time that is asked for, against the time that is used
-	memory                     float64 // bytes a node that are used, in GiB
-	asked                      float64 // bytes a node that are asked for, in GiB
+	limit                      float64 // requested time, relative to the used time
+	memory                     float64 // used memory of a node, in GiB
+	asked                      float64 // requested memory of a node, in GiB
 	busy                       float64 // fraction of the CPUs that work
 	user1                      float64 // cpu_user of a CPU that works
 	ipc                        float64
-	uneven                     float64 // how much less the last node works than the first one, as a fraction
+	uneven                     float64 // fraction by which the last node works less than the first
 	phases                     time.Duration
 	fails                      float64 // fraction of the jobs that fail
 	class                      int     // of the nodes
-	cpus                       int     // that are asked for, of each slot; 0: all
+	cpus                       int     // requested CPUs of each slot; 0: all
 	does                       *program
 	cancels                    bool                                   // the user ends all jobs
-	rule                       string                                 // the rule that finds these jobs; empty: none may
-	after                      func(life time.Duration) time.Duration // when there is something to find
+	rule                       string                                 // rule that must find these jobs; empty: none may
+	after                      func(life time.Duration) time.Duration // time from which there is something to find
 }
 
 func hours(n float64) time.Duration { return time.Duration(n * float64(time.Hour)) }
 
-// habits are the people of a machine with so many nodes. On a small machine everybody's jobs fit.
+// habits returns the users of a machine with a number of nodes. Jobs are scaled down to fit a small machine.
 func habits(nodes int) []habit {
 	h := func(n int) time.Duration { return time.Duration(n) * time.Hour }
 	people := []habit{
@@ -90,15 +90,15 @@ func (j *job) covers(startMs, intervalMs int64) bool {
 	return *j.Start <= startMs && startMs+intervalMs <= *j.End
 }
 
-// jobMix is what jobs a machine has.
+// jobMix is the mix of jobs on a machine.
 type jobMix struct {
 	people  []habit
 	planted []habit // each submits once
-	load    float64 // the fraction of each class of nodes that jobs would take if none waited
+	load    float64 // fraction of each class of nodes that jobs would take if none waited
 }
 
-// makeJobs returns the jobs of a machine from one time to another, by start. Jobs wait in the order in which they were
-// submitted. Some run longer than that.
+// makeJobs returns the jobs that start between two times, by start. Jobs wait in the order of their submission. Some
+// run beyond the end.
 func makeJobs(seed uint64, l *layout, x *jobMix, from, to time.Time) []job {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var submits []submission
@@ -107,7 +107,7 @@ func makeJobs(seed uint64, l *layout, x *jobMix, from, to time.Time) []job {
 	}
 	submits = append(submits, plant(x.planted, from, to)...)
 	slices.SortStableFunc(submits, func(a, b submission) int { return cmp.Compare(a.at, b.at) })
-	free := make([]int64, len(l.slots)) // when each slot is free
+	free := make([]int64, len(l.slots)) // time from which each slot is free
 	for i := range free {
 		free[i] = from.UnixMilli()
 	}
@@ -154,7 +154,7 @@ func plant(planted []habit, from, to time.Time) (all []submission) {
 	return all
 }
 
-// submission is a job that is asked for.
+// submission is a request for a job.
 type submission struct {
 	habit  *habit
 	at     int64

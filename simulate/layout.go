@@ -7,17 +7,17 @@ import (
 
 // Classes of nodes. A job asks for slots of one class.
 const (
-	whole  = iota // a job has the node for itself
-	packed        // a node has four slots
-	gpu           // a job has the node for itself, with its GPUs
-	smt           // a job has the node for itself, with two hardware threads a core
+	whole  = iota // a job gets the whole node
+	packed        // a node is divided into four slots
+	gpu           // a job gets the whole node with its GPUs
+	smt           // a job gets the whole node, with two hardware threads a core
 	classes
 )
 
-// slot is what a job can be given of a node: all of it, or some of its CPUs.
+// slot is the unit of allocation on a node: the whole node, or some of its CPUs.
 type slot struct{ class, node, first, cpus int }
 
-// layout is what the machine has.
+// layout describes the nodes of a machine.
 type layout struct {
 	names []string // of the nodes
 	slots []slot   // by node
@@ -34,7 +34,7 @@ func habitsLayout(nodes int) (l layout) {
 	return l
 }
 
-// The nodes of the mixes beside those that a job has for itself.
+// Numbers of the mixes' nodes that are not whole nodes of the common kind.
 const (
 	sharedShare = 16 // one in sixteen nodes is shared
 	gpuNodes    = 4
@@ -79,8 +79,8 @@ func (l *layout) ofClass(class int) (all []int) {
 
 func (l *layout) hasGPUs(node int) bool { return node >= len(l.names)-l.gpus }
 
-// pieces returns who holds what of a node, given who holds the slots. What no job holds comes last, and is there unless
-// one job holds the whole node.
+// pieces returns the division of a node among jobs, given the jobs in the slots. The part outside of jobs comes last.
+// It is left out if one job holds the whole node.
 func (l *layout) pieces(node int, held []*job) (pieces []piece) {
 	first, _ := slices.BinarySearchFunc(l.slots, node, func(s slot, node int) int { return s.node - node })
 	rest := piece{}

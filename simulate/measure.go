@@ -6,7 +6,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// What the nodes of the mixes with problems have. The machine types in the archive's configuration name the same.
+// Properties of the nodes in the mixes with problems. The node types in the archive's configuration repeat them.
 const (
 	bigCPUs       = 64
 	nodeSockets   = 2
@@ -17,10 +17,10 @@ const (
 	backgroundGiB = 5 // of the operating system
 )
 
-// piece is what one job, or none, holds of a node.
+// piece is the part of a node that one job holds, or no job.
 type piece struct {
 	job  *job // nil: no job holds these CPUs
-	k    int  // which of the job's nodes it is
+	k    int  // index of the node in its job
 	cpus []int32
 }
 
@@ -36,7 +36,7 @@ var core = [...]struct{ name, unit string }{
 	{"vectorization_ratio", "1"},
 }
 
-// sums are what the pieces of a node make of it together.
+// sums are the loads of a node's pieces together.
 type sums struct {
 	flops             [nodeSockets]float64
 	memBW             float64
@@ -46,9 +46,9 @@ type sums struct {
 	gpus              [nodeGPUs]float64
 }
 
-// measureNode returns what the agent of a node measures for each piece of it, under the names, the units and the scopes
-// of the catalogue. What is of the whole node travels with the job that holds all of it, otherwise with the CPUs that
-// no job holds. The result is nil while the agent is silent.
+// measureNode returns the agent's metrics for each piece of a node, under the names, units and scopes of the catalogue.
+// Metrics of the whole node travel with the job that holds all of it, otherwise with the CPUs outside of jobs. The
+// result is nil while the agent is silent.
 func (m *machine) measureNode(node int, pieces []piece, start int64) [][]schemas.CounterBatchMetric {
 	if silent(node, start) {
 		return nil
@@ -85,7 +85,7 @@ func silent(node int, start int64) bool {
 	return start%shift < 180_000 && mix(uint64(node)<<32^uint64(start/shift))%64 == 0
 }
 
-// moment is an interval of the job on its k-th node.
+// moment returns an interval of the job on its k-th node.
 func (j *job) moment(k int, start, length int64) moment {
 	return moment{
 		k: k, nodes: len(j.nodes), at: float64(start-*j.Start) / 1000, length: float64(length) / 1000,
@@ -93,7 +93,7 @@ func (j *job) moment(k int, start, length int64) moment {
 	}
 }
 
-// ticks is the resolution of /proc/stat in an interval: hundredths of a second.
+// ticks returns the number of ticks of /proc/stat in an interval. A tick is a hundredth of a second.
 func (m *machine) ticks() float64 { return float64(m.intervalMs) / 10 }
 
 // ofCores returns the metrics of a piece's CPUs, and adds their operations to the node's sockets.
@@ -128,7 +128,7 @@ func (u *use) ofCores(seed uint64, p *piece, of *sums, ticks float64) []schemas.
 	return all
 }
 
-// idleCPU returns the values of a CPU that nobody uses. It has no floating-point instructions, so no ratio of them.
+// idleCPU returns the values of an unused CPU. It executes no floating-point instructions, so their ratio is NaN.
 func (u *use) idleCPU(draw uint64) [len(core)]float64 {
 	return [len(core)]float64{
 		0.0012 * fraction(draw, 0), 0.0008 * fraction(draw, 1), 0, 0,
@@ -165,7 +165,7 @@ func (u *use) busyCPU(draw uint64, starved bool, last float64, first bool) [len(
 	}
 }
 
-// add adds what a job makes of the node with some of its CPUs.
+// add adds the load that a job puts on the node with some of its CPUs.
 func (t *sums) add(u *use, cpus int) {
 	t.memBW += u.memBW
 	t.disk, t.read, t.write, t.swap = t.disk+u.disk, t.read+u.read, t.write+u.write, t.swap+u.swap
@@ -228,5 +228,5 @@ func (u *use) ofJob(m *moment) []schemas.CounterBatchMetric {
 	}
 }
 
-// fraction is one of a draw's numbers in [0, 1), of ten bits. There are six.
+// fraction returns the i-th number of a draw, in [0, 1). A draw contains six numbers of ten bits.
 func fraction(draw uint64, i uint) float64 { return float64(draw>>(10*(i%6))&1023) / 1024 }

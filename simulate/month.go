@@ -1,7 +1,7 @@
 // Package simulate makes the archive of a made-up machine: weeks of jobs in minutes, without a broker.
 //
-// Its nodes' records go through the folds of collect and merge, and through the sink's files. Only what the nodes
-// measured is made up. So the archive is what a sink would have written.
+// The records of its nodes go through the folds of collect and merge, and through the files of the sink. Only the
+// measurements are made up, so the archive is the same as a sink would have written.
 package simulate
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/weirhpc/weir/rules"
 )
 
-// Options say what is made.
+// Options describe the archive to make.
 type Options struct {
 	Dir        string
 	Topic      string // of the summaries
@@ -38,7 +38,7 @@ type Options struct {
 	Jobs       string // Habits, Healthy or Problems; empty: Habits
 	Progress   func(at time.Time, rows int64)
 
-	// Rules are evaluated over the jobs of a machine whose nodes have types. nil: none are.
+	// Rules are evaluated over the jobs of a machine with node types. nil: no rules.
 	Rules *rules.Set
 	// Findings receives the final findings.
 	Findings func(ctx context.Context, all []schemas.Finding) error
@@ -69,7 +69,7 @@ func (o *Options) machine() *machine {
 	return m
 }
 
-// Made is what was written.
+// Made counts the parts of a finished archive.
 type Made struct {
 	Days      int   `json:"days"`
 	Jobs      int   `json:"jobs"`
@@ -80,10 +80,10 @@ type Made struct {
 	Planted []Problem `json:"planted,omitempty"`
 }
 
-// ErrThere is returned if the directory has summaries already.
+// ErrThere is returned if the directory already contains summaries.
 var ErrThere = errors.New("there is an archive already")
 
-// Write makes an archive. The same options make the same rows. A run that is interrupted leaves what it has written.
+// Write makes an archive. The same options make the same rows. An interrupted run leaves its files behind.
 func Write(ctx context.Context, o Options) (Made, error) {
 	switch _, err := os.Stat(filepath.Join(o.Dir, "summaries")); {
 	case err == nil:
@@ -121,14 +121,14 @@ func Write(ctx context.Context, o Options) (Made, error) {
 	return made, w.finish(ctx, m, to)
 }
 
-// finish writes what is not of a partition.
+// finish writes the files that do not belong to a partition.
 func (w *writer) finish(ctx context.Context, m *machine, to time.Time) error {
 	o := &w.o
 	if err := jobs.Write(ctx, o.Dir, o.JobsTopic, o.Cluster, m.known(to)); err != nil {
 		return err
 	}
 	if m.gpus == 0 {
-		return nil // nothing is known of these nodes
+		return nil // these nodes have no types
 	}
 	if w.finder != nil && o.Findings != nil {
 		if err := o.Findings(ctx, w.finder.final); err != nil {
@@ -138,7 +138,7 @@ func (w *writer) finish(ctx context.Context, m *machine, to time.Time) error {
 	return m.writeConfig(o)
 }
 
-// known returns the records of all jobs, as a scheduler has them at a time.
+// known returns the records of all jobs, as a scheduler would know them at a time.
 func (m *machine) known(at time.Time) []schemas.Job {
 	var all []schemas.Job
 	for i := range m.jobs {
@@ -147,7 +147,7 @@ func (m *machine) known(at time.Time) []schemas.Job {
 	return all
 }
 
-// at returns the record of a job as a scheduler has it at a time.
+// at returns the record of a job as a scheduler would know it at a time.
 func (j *job) at(nowMs int64) *schemas.Job {
 	r := j.Job
 	if *r.End > nowMs {
@@ -156,7 +156,7 @@ func (j *job) at(nowMs int64) *schemas.Job {
 	return &r
 }
 
-// hour is the summaries of one hour, in the order of their intervals.
+// hour holds the summaries of one hour, in the order of their intervals.
 type hour struct {
 	start     time.Time
 	summaries []*schemas.JobSummary
@@ -184,7 +184,7 @@ func (m *machine) hours(ctx context.Context, from, to time.Time) <-chan chan hou
 	return order
 }
 
-// end is where the next file of a partition begins.
+// end is the position at which the next file of a partition begins.
 type end struct {
 	next int64
 	date string
@@ -197,7 +197,7 @@ type writer struct {
 	made *Made
 	ends []end
 
-	finder *finder // nil: none
+	finder *finder // nil: no rules
 }
 
 func (w *writer) hour(ctx context.Context, h hour) error {

@@ -1,6 +1,6 @@
 package simulate
 
-// odd are people whose jobs look wrong, and are not. The month with problems has none of them.
+// odd returns users with jobs that look wrong, and are not. The mix with problems leaves them out.
 func odd() []habit {
 	const minute = 60.0
 	return []habit{
@@ -17,13 +17,13 @@ func odd() []habit {
 			user: "tess", account: "materials", queue: "normal", name: "farm", weight: 1, nodes: [2]int{11, 12},
 			length: span(3, 8), limit: 1.5, asked: 200, does: &program{compute(), []effect{headWaits, headTicks}},
 		},
-		{ // many tasks wait for files beside those that compute
+		{ // many tasks wait for files beside computing ones
 			user: "uma", account: "astronomy", queue: "normal", name: "survey", weight: 2, nodes: [2]int{1, 3},
 			length: span(3, 8), limit: 1.5, asked: 200, does: &program{
 				with(func(u *use) { u.user, u.iowait, u.read, u.tasks = 0.84, 0.04, 300e6, 1.6 }), nil,
 			},
 		},
-		{ // its kernels are short, so that at most times some GPU has none
+		{ // its kernels are short, so that at most times some GPU is idle
 			user: "vito", account: "learning", queue: "gpu", name: "kernels", weight: 2, nodes: [2]int{2, 3},
 			class: gpu, length: span(4, 8), limit: 1.5, asked: 200, does: &program{
 				with(func(u *use) {
@@ -63,7 +63,7 @@ func writes(period, last, rate float64) effect {
 	}
 }
 
-// headTicks gives the job's first node the clock of a node that is idle.
+// headTicks gives the job's first node the clock of an idle node.
 func headTicks(u *use, m *moment) {
 	if m.k == 0 {
 		u.clock = 1e9

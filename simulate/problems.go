@@ -6,10 +6,10 @@ import "time"
 type Problem struct {
 	Rule   string `json:"rule"`
 	JobID  string `json:"job_id"`
-	FromMs int64  `json:"from_ms"` // there is something to find from then on
+	FromMs int64  `json:"from_ms"` // the problem exists from then on
 }
 
-// Planted returns the problems that an archive with these options has.
+// Planted returns the problems in an archive with these options.
 func Planted(o Options) []Problem { return o.machine().planted() }
 
 func (m *machine) planted() (all []Problem) {
@@ -27,7 +27,7 @@ func (m *machine) planted() (all []Problem) {
 	return all
 }
 
-// problem is a program that goes wrong, with a small job and a large one.
+// problem is a faulty program, with a small job and a large one.
 type problem struct {
 	rule, name   string
 	small, large int     // slots
@@ -35,10 +35,11 @@ type problem struct {
 	limit, asked float64
 	class        int
 	after        func(life time.Duration) time.Duration
-	does, large2 *program // the large job's, if it is another
+	does, large2 *program // program of the large job, if it differs
 }
 
-// planted are the jobs with problems, each rule's small one before its large one. Their users work well otherwise.
+// planted returns the jobs with problems, for each rule the small one before the large one. All other jobs of their
+// users are healthy.
 func planted() (all []habit) {
 	users := [][2]string{
 		{"anna", "physics"},
@@ -78,7 +79,7 @@ func planted() (all []habit) {
 	return all
 }
 
-// runs is a program that differs from compute.
+// runs returns a program that differs from compute.
 func runs(change func(u *use), effects ...effect) *program { return &program{with(change), effects} }
 
 func problemsOfCPUs() []problem {

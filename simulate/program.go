@@ -2,20 +2,20 @@ package simulate
 
 import "math"
 
-// use is what a job makes of a node in an interval. Shares are of the time of a CPU that has work. Rates are of such a
-// CPU, or of the node where that is said.
+// use is the load that a job puts on a node in an interval. Shares are fractions of the time of a working CPU. Rates
+// are per working CPU, unless the comment names the node.
 type use struct {
-	busy                 float64 // share of the CPUs that have work
+	busy                 float64 // share of the CPUs that work
 	user, system, iowait float64
-	starved, starvedUser float64 // share of the CPUs with work that wait for the others, and their user time
-	uneven               float64 // how much less user time the last CPU has than the first one
-	writer               float64 // the time that the job's first CPU waits for a file
+	starved, starvedUser float64 // share of the working CPUs that wait for the others, and their user time
+	uneven               float64 // difference in user time between the first CPU and the last
+	writer               float64 // time for which the job's first CPU waits for a file
 	clock, ipc           float64 // Hz, instructions a cycle
 	flops, vector        float64 // FLOP/s, and the vectorized share of its instructions
 	memBW                float64 // B/s of the node
 	disk, read, write    float64 // B/s of the node: local disk and Lustre
 	swap                 float64 // pages/s of the node
-	memory, cache        float64 // GiB of the job on the node: what it holds, and its files' pages
+	memory, cache        float64 // GiB of the job on the node: memory held, and pages of its files
 	tasks                float64 // tasks that want to run, for each CPU with work
 	gpus                 [nodeGPUs]float64
 }
@@ -28,16 +28,16 @@ type moment struct {
 	seed       uint64  // of the job
 }
 
-// effect changes what a job makes of a node at a moment.
+// effect changes the load of a job at a moment.
 type effect func(u *use, m *moment)
 
-// program is what a job runs: an even use of its nodes, and what happens beside.
+// program is the behaviour of a job: an even use of its nodes, and effects on top.
 type program struct {
 	use
 	effects []effect
 }
 
-// at returns what the program makes of a node. Every job of it is a little different, and so is every quarter of an
+// at returns the program's load on a node. Jobs with the same program differ a little, and so do the quarters of an
 // hour.
 func (p *program) at(m *moment) use {
 	u := p.use
@@ -69,7 +69,8 @@ func (m *moment) every(period, last float64) float64 {
 	return (passed(m.at+m.length) - passed(m.at)) / m.length
 }
 
-// wave is a smooth curve between -1 and 1 with a new direction in each span of seconds. Each of a job's has a number.
+// wave returns a smooth curve between -1 and 1, which takes a new direction in each span of seconds. The number selects
+// one of a job's waves.
 func (m *moment) wave(number uint64, span float64) float64 {
 	x := (m.at + m.length/2) / span
 	i := math.Floor(x)

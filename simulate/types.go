@@ -9,10 +9,11 @@ import (
 	"github.com/weirhpc/weir/config"
 )
 
-// ConfigFile is written beside the archive of a machine whose nodes have types. Commands read it with --config.
+// ConfigFile is the configuration that Write puts beside the archive of a machine with node types. Commands read it
+// with --config.
 const ConfigFile = "weir.yaml"
 
-// types returns what the nodes of the machine have.
+// types returns the node types of the machine.
 func (m *machine) types() []config.NodeType {
 	kind := func(name, nodes string, threads, gpus int) config.NodeType {
 		return config.NodeType{

@@ -7,16 +7,16 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// The machine's nodes have this many logical CPUs and this much memory.
+// Logical CPUs and memory of the machine's nodes.
 const (
 	nodeCPUs   = 16
 	nodeMemory = 256 << 30
 )
 
-// slowNode has a fault: whatever runs there makes less of its cycles. It is the node with this number, from 0.
+// slowNode is the number of a faulty node, from 0. Programs get less done there in the same cycles.
 const slowNode = 6
 
-// state is what a job does on a node in an interval.
+// state is the load of a job on a node in an interval.
 type state struct {
 	busy            int     // CPUs that work
 	user, system    float64 // of a CPU that works
@@ -27,7 +27,7 @@ type state struct {
 	backgroundUsers float64
 }
 
-// measureHabits returns what a node of the habits' machine measures. It has one part.
+// measureHabits returns the measurements of a node in the mix habits, which all belong to one piece.
 func measureHabits(node int, pieces []piece, start int64) [][]schemas.CounterBatchMetric {
 	s := stateOf(nil, 0, node, 0)
 	if j := pieces[0].job; j != nil {
@@ -36,7 +36,7 @@ func measureHabits(node int, pieces []piece, start int64) [][]schemas.CounterBat
 	return [][]schemas.CounterBatchMetric{s.metrics(uint64(start), node)}
 }
 
-// stateOf returns what a job does on its k-th node, elapsedMs after its start. A nil job leaves the node idle.
+// stateOf returns the load of a job on its k-th node, elapsedMs after its start. A nil job leaves the node idle.
 func stateOf(j *job, k int, node int, elapsedMs int64) state {
 	if j == nil {
 		return state{memory: 4 << 30, backgroundUsers: 0.002, seed: uint64(node), ipc: 0.5}
@@ -61,7 +61,7 @@ func stateOf(j *job, k int, node int, elapsedMs int64) state {
 	return s
 }
 
-// metrics are what the nodes measure: some of the agent's, by the agent's names.
+// metrics returns some of the agent's metrics, under the agent's names.
 func (s state) metrics(minute uint64, node int) []schemas.CounterBatchMetric {
 	names := [5]string{"cpu_idle", "cpu_iowait", "cpu_system", "cpu_user", "ipc"}
 	all := make([]schemas.CounterBatchMetric, 0, len(names)+2)
