@@ -12,7 +12,7 @@ import (
 // explained.
 const noiseShare = .22
 
-// Cactus is six machines, and a response that nine of their 72 factors make.
+// Cactus has six machines, and a response that depends on nine of their 72 factors.
 func Cactus(seed uint64) *Case { return cactus(seed, "cactus", 9, 1, noiseShare) }
 
 // Dense is Cactus with 40 factors, each with nine tenths of the weight of the one before.
@@ -41,7 +41,8 @@ func addTo(y, x []float64, weight float64) {
 	}
 }
 
-// Gridftp is two machines, and a response of eight factors, of which every second one has a quadratic part too.
+// Gridftp has two machines, and a response that depends on eight factors. Every second factor also has a quadratic
+// part.
 func Gridftp(seed uint64) *Case {
 	r := source(seed, "gridftp")
 	w := newWorld(r, 2, chunks)
@@ -60,7 +61,7 @@ func Gridftp(seed uint64) *Case {
 	return c.respond(r, y, factors, noiseShare)
 }
 
-// Slowest is Cactus with a response that the slowest machine decides: three factors of each machine add up, and the
+// Slowest is Cactus with a response that the slowest machine decides: three factors of each machine are summed, and the
 // largest sum counts. Linear models of single machines must fail.
 func Slowest(seed uint64) *Case {
 	r := source(seed, "max")
@@ -96,8 +97,9 @@ func Noise(c *Case, seed uint64, phi float64) *Case {
 	return &out
 }
 
-// Drift is Cactus in which this many of the nine factors give way to others at two thirds of the time. They are those
-// with the largest weights: so the published delays come out. The noise is a share of the signal's deviation.
+// Drift is Cactus with some of the nine factors replaced by others after two thirds of the time. The factors with the
+// largest weights are replaced, because then the published delays are reproduced. The noise is a share of the signal's
+// deviation.
 func Drift(seed uint64, replaced int, noise float64) *Case {
 	r := source(seed, "drift")
 	w := newWorld(r, 6, chunks)
@@ -120,8 +122,8 @@ func Drift(seed uint64, replaced int, noise float64) *Case {
 	return c.respond(r, y, factors, noise)
 }
 
-// Large is Cactus on any number of machines, with 3,000 rows, to see what a selection costs. 48 machines have 5,000
-// metrics.
+// Large is Cactus on any number of machines, with 3,000 rows, to measure the cost of a selection. 48 machines have
+// 5,000 metrics.
 func Large(seed uint64, machines int) *Case {
 	const rows = 3000
 	r := source(seed, "large")

@@ -9,14 +9,14 @@ import (
 	"github.com/weirhpc/weir/selection"
 )
 
-// exampleSeed is of the worked example in docs/selection.md.
+// exampleSeed is the seed of the worked example in docs/selection.md.
 const exampleSeed = 17
 
 // Example is the table of the worked example: an application on six machines, and nine factors that decide its rate.
 func Example() *selection.Table { return Cactus(exampleSeed).Table }
 
-// WriteCSV writes a table as weir metrics select reads it: a time in seconds, the first column of each metric, and the
-// responses.
+// WriteCSV writes a table in the form that weir metrics select reads: a time in seconds, the first column of each
+// metric, and the responses.
 func WriteCSV(w io.Writer, t *selection.Table) error {
 	out := csv.NewWriter(w)
 	head, columns := []string{"t"}, [][]float64{}

@@ -15,9 +15,9 @@ const (
 	multiNoise   = .20
 )
 
-// Multi is 20 jobs of 240 rows with the same 120 metrics. Each job depends on three factors of its own, out of eight,
-// and has its own levels, gains and scale. A chunk is a job. Proxies have less noise than in Cactus: so the union of
-// literal selections has a refit R² of .92, where .91 is published.
+// Multi has 20 jobs of 240 rows with the same 120 metrics. Each job depends on three factors of its own, out of eight,
+// and has its own levels, gains and scale. A chunk is a job. Proxies have less noise than in Cactus, so that the union
+// of literal selections reaches a refit R² of .92, close to the published .91.
 func Multi(seed uint64) *Case {
 	r := source(seed, "multi")
 	w := &world{r: r, layout: r, jobs: true, quietest: 0, loudest: .05, rows: multiJobs * chunkRows}

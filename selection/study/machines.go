@@ -16,23 +16,23 @@ const (
 	machineMetrics = 104
 	constants      = 41
 	machineFactors = 12 // cpu 2, memory 2, network 2, page, disk, cache, interrupts, processes, swap
-	mainFactors    = 7  // of them are in an administrator's list: its proxies of factors 0 to 6
+	mainFactors    = 7  // of them in an administrator's list: its proxies of factors 0 to 6
 	shared         = 3  // hidden processes that couple factors of all machines
 )
 
-// world is machines with their factors, before metrics look at them.
+// world is a set of machines with their factors, before metrics observe them.
 type world struct {
 	r                 *rand.Rand
-	layout            *rand.Rand // decides what each metric sees: the nodes of a job share it
+	layout            *rand.Rand // decides which factors each metric observes: the nodes of a job share it
 	rows              int
 	quietest, loudest float64     // noise of a good proxy
-	jobs              bool        // chunks are jobs, and noise is a share of the signal of each
-	factors           [][]float64 // by machine and then by factor of it
+	jobs              bool        // chunks are jobs, and noise is a share of each job's signal
+	factors           [][]float64 // by machine, then by the machine's factor
 }
 
-// newWorld makes the factors of the machines. Each is an AR(1) process with bursts, which is coupled to a process that
-// all machines share. Each chunk is a regime: it has its own gain and level for every factor, and in one of eight a
-// factor is nearly asleep.
+// newWorld makes the factors of the machines. Each is an AR(1) process with bursts, coupled to a process that all
+// machines share. Each chunk is a regime with its own gain and level for every factor. In one of eight chunks a factor
+// is nearly asleep.
 func newWorld(r *rand.Rand, machines, chunkCount int) *world {
 	w := &world{r: r, layout: r, quietest: .05, loudest: .25, rows: chunkCount * chunkRows}
 	common := make([][]float64, shared)
@@ -50,7 +50,7 @@ func newWorld(r *rand.Rand, machines, chunkCount int) *world {
 	return w
 }
 
-// bursts returns an AR(1) process of variance 1 into which a burst falls every 100 rows or so.
+// bursts returns an AR(1) process of variance 1, with a burst every 100 rows or so.
 func bursts(r *rand.Rand, n int) []float64 {
 	phi := between(r, .6, .97)
 	x := autoregressive(r, n, phi)
@@ -77,14 +77,14 @@ func regimes(r *rand.Rand, x []float64, chunkCount int, asleep float64) []float6
 	return x
 }
 
-// view is one metric of a machine: what it shows and which factors it sees.
+// view is one metric of a machine, with its values and the factors that it observes.
 type view struct {
 	values []float64
 	loads  []int
-	proxy  bool // of one factor, with little noise
+	proxy  bool // observes one factor, with little noise
 }
 
-// noisy adds noise whose deviation is this share of the signal's.
+// noisy adds noise with a deviation of share times the signal's.
 func (w *world) noisy(signal []float64, share float64) []float64 {
 	x := slices.Clone(signal)
 	stretch := len(x)
@@ -101,8 +101,7 @@ func (w *world) noisy(signal []float64, share float64) []float64 {
 	return x
 }
 
-// views returns the metrics of one machine, whose factors are numbered from first. The first of them are the good
-// proxies, factor by factor.
+// views returns the metrics of one machine with factors numbered from first. Good proxies come first, factor by factor.
 func (w *world) views(factors, first, count, constant int) []view {
 	var all []view
 	for f := range factors {
@@ -164,8 +163,8 @@ func unrelated(r *rand.Rand, n, turn int) []float64 {
 	return x
 }
 
-// table makes the metrics of all machines, and links that see two machines' network. Names tell nothing of what a
-// metric sees: ties by name must not help.
+// table makes the metrics of all machines, and links that observe the networks of two machines. Names are independent
+// of the observed factors, so that ties decided by name cannot help a method.
 func (w *world) table(machines, links int) *Case {
 	c := &Case{Table: &selection.Table{}, Oracle: make([]int, len(w.factors))}
 	c.Chunks = stretches(w.rows, w.rows/chunkRows)
@@ -204,8 +203,8 @@ func (c *Case) add(r *rand.Rand, name string, v view) {
 	c.Table.Metrics = append(c.Table.Metrics, selection.Metric{Name: name, Columns: columns})
 }
 
-// respond sets the response: the signal, and AR(.5) noise with a deviation of this share of the signal's. The oracle
-// becomes that of the active factors.
+// respond sets the response: the signal, and AR(.5) noise with a deviation of share times the signal's. The oracle is
+// reduced to the active factors.
 func (c *Case) respond(r *rand.Rand, signal []float64, active []int, share float64) *Case {
 	y, noise := standardise(signal), autoregressive(r, len(signal), .5)
 	for t := range y {

@@ -11,23 +11,23 @@ import (
 
 const jobNodes = 32
 
-// Decider says what makes the response of a job out of its nodes.
+// Decider is the way in which the nodes of a job determine its response.
 type Decider string
 
-// What the response follows: the average over the nodes, the slowest node, or how far the nodes lie apart.
+// The response follows the average over the nodes, the slowest node, or the spread between nodes.
 const (
 	Average Decider = "mean"
 	Largest Decider = "maximum"
 	Spread  Decider = "spread"
 )
 
-// Job is one job on 32 nodes: each metric has the mean over the nodes and the deciles 0, 5 and 10. The response follows
+// Job is one job on 32 nodes. Each metric has the mean over the nodes and the deciles 0, 5 and 10. The response follows
 // three factors. In each chunk one node is a straggler in one of them.
 func Job(seed uint64, by Decider) *Case {
 	r := source(seed, "job "+string(by))
 	rows := chunks * chunkRows
 	active := r.Perm(machineFactors)[:3]
-	common := newWorld(r, 1, chunks) // what the nodes share
+	common := newWorld(r, 1, chunks) // shared by the nodes
 	load := make([][]float64, jobNodes)
 	values := make([][][]float64, jobNodes) // by node and metric
 	stragglers := make([]int, chunks)

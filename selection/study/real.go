@@ -17,8 +17,8 @@ const (
 	Writes     = "y_write_mb_per_s"
 )
 
-// Real reads the recorded counters of a machine on which two applications and a disturber ran, at 1 s. The response is
-// one of the two; nothing is known of what it depends on.
+// Real reads recorded counters of a machine, taken at 1 s, on which two applications and a disturber ran. The response
+// is one of the two applications; its true dependencies are unknown.
 func Real(compressed io.Reader, response string) (*Case, error) {
 	plain, err := gzip.NewReader(compressed)
 	if err != nil {

@@ -15,17 +15,17 @@ import (
 	"github.com/weirhpc/weir/selection"
 )
 
-// Case is a table with what the generator knows about it.
+// Case is a table with the truth behind it.
 type Case struct {
 	Table  *selection.Table
-	Chunks [][]int  // the rows of each chunk, a stretch of time that is a regime of its own
-	Loads  [][]int  // the factors that each metric sees
-	Active []int    // the factors that the response depends on
-	Oracle []int    // the metrics with little noise of the active factors, one each
-	Main   []string // a list as an administrator writes it: one metric for some factors of each machine
+	Chunks [][]int  // rows of each chunk, a stretch of time that is a regime of its own
+	Loads  [][]int  // factors that each metric observes
+	Active []int    // factors that the response depends on
+	Oracle []int    // the low-noise metric of each active factor
+	Main   []string // an administrator's list: one metric for some factors of each machine
 }
 
-// False returns the share of metrics that see no active factor.
+// False returns the share of metrics that observe no active factor.
 func (c *Case) False(metrics []int) float64 {
 	if len(metrics) == 0 {
 		return 0
@@ -39,7 +39,7 @@ func (c *Case) False(metrics []int) float64 {
 	return float64(unrelated) / float64(len(metrics))
 }
 
-// Recall returns the share of active factors that one of the metrics sees.
+// Recall returns the share of active factors that one of the metrics observes.
 func (c *Case) Recall(metrics []int) float64 {
 	seen := 0
 	for _, f := range c.Active {
@@ -52,7 +52,7 @@ func (c *Case) Recall(metrics []int) float64 {
 
 func (c *Case) active(factor int) bool { return slices.Contains(c.Active, factor) }
 
-// source draws numbers for one case. Each kind of case has a stream of its own, so that a response that is called noise
+// source returns the random numbers of one case. Each kind of case has a stream of its own, so that a noise response
 // shares no draw with the metrics.
 func source(seed uint64, stream string) *rand.Rand {
 	h := uint64(14695981039346656037)
@@ -112,7 +112,7 @@ func stretches(n, chunks int) [][]int {
 	return out
 }
 
-// Rows returns a table with these rows alone, in this order.
+// Rows returns a table of the given rows, in this order.
 func Rows(t *selection.Table, rows []int) *selection.Table {
 	out := &selection.Table{Units: t.Units, Start: pick(t.Start, rows)}
 	if t.Unit != nil {
