@@ -2,8 +2,9 @@ package selection
 
 import "slices"
 
-// clusters are groups of columns by single link at each threshold: a column joins the cluster of each column that it
-// depends on. They are in the order of their first columns, and so are the columns in each. Thresholds ascend.
+// clusters groups columns by single linkage at each threshold: a column joins the clusters of all columns that it
+// depends on. Clusters are ordered by their first columns, and columns keep their order within a cluster. Thresholds
+// must ascend.
 func clusters(columns [][]float64, bounds []int, thresholds []float64) [][][]int {
 	trees := make([]tree, len(thresholds))
 	for i := range trees {
@@ -13,7 +14,7 @@ func clusters(columns [][]float64, bounds []int, thresholds []float64) [][][]int
 		newCorrelator(columns, bounds).pairs(func(a, b int, r, n float64) {
 			for i, threshold := range thresholds {
 				if !significant(r, n, threshold) {
-					return // nor is it above a larger one
+					return // larger thresholds fail too
 				}
 				trees[i].join(a, b)
 			}
@@ -26,7 +27,7 @@ func clusters(columns [][]float64, bounds []int, thresholds []float64) [][][]int
 	return out
 }
 
-// tree has the parent of each column: the first column of a cluster is its own.
+// tree holds the parent of each column. The first column of a cluster is its own parent.
 type tree []int
 
 func newTree(n int) tree {

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// robust is median and robust standard deviation of values, which it sorts; sd is the plain one where P90 is P10.
-// values have no NaN. (P90 − P10)/2.56 is the standard deviation of a normal distribution.
+// robust returns the median and a robust standard deviation of values, and sorts them. values must not contain NaN.
+// (P90 − P10)/2.56 is the standard deviation of a normal distribution. If P90 equals P10, scale is the plain standard
+// deviation.
 func robust(values []float64) (median, scale float64, constant bool) {
 	slices.Sort(values)
 	n := len(values)
@@ -42,7 +43,7 @@ func meanSD(values []float64) (mean, sd float64) {
 	return mean, math.Sqrt(sd / float64(len(values)))
 }
 
-// takeMetric adds the columns of m that can be used, or m to those left out.
+// takeMetric adds the usable columns of m to the design. If there are none, it lists m in Left with the reason.
 func (d *Design) takeMetric(m Metric, o Options, scratch []float64) {
 	g := Group{Name: m.Name, Source: m.Source}
 	reason := "statistic not asked for"
@@ -80,7 +81,7 @@ func (d *Design) takeMetric(m Metric, o Options, scratch []float64) {
 	d.Metrics = append(d.Metrics, g)
 }
 
-// fill computes the scaling and the values of a term, or says why it cannot take part.
+// fill computes the scaling and the values of a term. If the term cannot take part, why is the reason.
 func (d *Design) fill(term *Term, kind string, scratch []float64) (filled float64, why string) {
 	x := make([]float64, len(d.Rows))
 	missing := 0
@@ -104,7 +105,7 @@ func (d *Design) fill(term *Term, kind string, scratch []float64) (filled float6
 	case filled > mostMissing:
 		return filled, "missing"
 	}
-	d.centreMedian(x, scratch) // first, or the levels of jobs would pass for drift
+	d.centreMedian(x, scratch) // before the test for drift, which levels of jobs would pass for
 	if (kind == "gauge" || kind == "") && d.between(x) > mostBetween {
 		term.Scaling.Difference = true
 		d.difference(term.column, x)
@@ -122,7 +123,7 @@ func (d *Design) fill(term *Term, kind string, scratch []float64) (filled float6
 	return filled, ""
 }
 
-// presentOf copies the values of x that are there to scratch.
+// presentOf copies the values of x that are not missing to scratch.
 func presentOf(x, scratch []float64) []float64 {
 	out := scratch[:0]
 	for _, v := range x {
@@ -133,7 +134,7 @@ func presentOf(x, scratch []float64) []float64 {
 	return out
 }
 
-// between is the share of the variance of x that lies between blocks.
+// between returns the share of the variance of x that lies between blocks.
 func (d *Design) between(x []float64) float64 {
 	var n, sum, within, total float64
 	for _, v := range x {
@@ -174,7 +175,7 @@ func (d *Design) difference(column, x []float64) {
 	}
 }
 
-// centreMedian takes the median of each unit from x where there are several: jobs have their own levels.
+// centreMedian subtracts from x the median of each unit, if there are several units: each job has its own level.
 func (d *Design) centreMedian(x, scratch []float64) {
 	if !d.centred() {
 		return
@@ -193,7 +194,7 @@ func (d *Design) centreMedian(x, scratch []float64) {
 	}
 }
 
-// scale puts x, which it takes over, on the scale of the term. The median of its block replaces a missing value.
+// scale puts x on the scale of the term, and takes it over. Missing values become the median of their block.
 func (d *Design) scale(term *Term, x []float64) bool {
 	s := &term.Scaling
 	gaps := false
@@ -219,7 +220,7 @@ func (d *Design) scale(term *Term, x []float64) bool {
 	return true
 }
 
-// fillGaps replaces missing values by the median of the block; by 0, which is the median of all, in an empty block.
+// fillGaps replaces missing values by the median of the block. In an empty block it takes 0, the median of all.
 func (d *Design) fillGaps(x []float64) {
 	for b := range len(d.Bounds) - 1 {
 		block := x[d.Bounds[b]:d.Bounds[b+1]]
@@ -240,8 +241,8 @@ func (d *Design) fillGaps(x []float64) {
 	}
 }
 
-// squared is the square of a standardised term. A metric with two distinct values has none, as the square would be the
-// same column.
+// squared returns the square of a standardised term. A metric with two distinct values gets no square, as it would be
+// the same column again.
 func squared(term Term) (Term, bool) {
 	s := term
 	s.Scaling.Square = true
@@ -273,7 +274,7 @@ func twoValued(x []float64) bool {
 	return true
 }
 
-// linear is d with the terms of some metrics without asinh. The other metrics are not in it.
+// linear returns d with the terms of some metrics without asinh. The other metrics are left out.
 func (d *Design) linear(metrics []int) *Design {
 	l := *d
 	l.Asinh, l.Metrics, l.Terms = false, nil, nil
@@ -309,7 +310,7 @@ func (d *Design) linear(metrics []int) *Design {
 	return &l
 }
 
-// raw is the values of a term before its scale.
+// raw returns the values of a term before its scale.
 func (d *Design) raw(term *Term, scratch []float64) []float64 {
 	x := make([]float64, len(d.Rows))
 	for i, row := range d.Rows {

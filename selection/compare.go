@@ -15,21 +15,21 @@ const (
 	mostChunks    = 48
 )
 
-// CompareOptions are the choices of a comparison.
+// CompareOptions are the options of a comparison.
 type CompareOptions struct {
-	Select Options  // of the forward method; Quadratic holds for all methods
-	Main   []string // metrics that a person would choose; empty: none
+	Select Options  // of the forward method; Quadratic applies to all methods
+	Main   []string // metrics that a person would choose; empty: no such list
 	Chunks int      // equal stretches of time; 0: 12
-	Train  int      // the first chunks choose, the others verify; 0: half of them; the paper has 1 or 2
+	Train  int      // number of first chunks that choose, the others verify; 0: half; the paper uses 1 or 2
 	Draws  int      // random sets for RAND; 0: 20
 }
 
-// Verified is R² of a set of metrics on one chunk that took no part in choosing it, or the mean of several.
+// Verified is the R² of a set of metrics on one chunk that took no part in choosing it, or the mean over several.
 type Verified struct {
-	Chunk    string  `json:"chunk,omitempty"` // its number, and its unit where a chunk is one
+	Chunk    string  `json:"chunk,omitempty"` // its number, and its unit if chunks are units
 	Rows     int     `json:"rows"`
-	InSample float64 `json:"in_sample"` // coefficients from this chunk, as the paper has it
-	Adjusted float64 `json:"adjusted"`  // InSample, less what noise alone would reach
+	InSample float64 `json:"in_sample"` // coefficients from this chunk, as in the paper
+	Adjusted float64 `json:"adjusted"`  // InSample, reduced by the expectation for noise
 	HeldOut  float64 `json:"held_out"`  // coefficients from the training chunks
 	Refit    float64 `json:"refit"`     // new coefficients within this chunk, held out in four parts
 }
@@ -50,7 +50,7 @@ type Swept struct {
 // Contender is one method: a bar of each group in the paper's figures 3, 5 and 6.
 type Contender struct {
 	Method   string     `json:"method"`  // literal, RAND, MAIN or forward
-	Metrics  int        `json:"metrics"` // how many it takes
+	Metrics  int        `json:"metrics"` // number of metrics
 	Names    []string   `json:"names,omitempty"`
 	InSample float64    `json:"in_sample"` // on the training chunks
 	Adjusted float64    `json:"adjusted"`
@@ -64,7 +64,8 @@ type Contender struct {
 	saturated bool // as many predictors as rows
 }
 
-// Comparison is what each method keeps, and how well that explains a response it was not chosen on.
+// Comparison shows the metrics that each method keeps, and how well they explain a response that took no part in the
+// choice.
 type Comparison struct {
 	Response   string      `json:"response"`
 	Model      string      `json:"model"` // linear or quadratic
@@ -78,12 +79,12 @@ type Comparison struct {
 	Warnings   []string    `json:"warnings,omitempty"`
 }
 
-// Compare runs every method on the first chunks of a table, and scores what it selects on the others. Chunks are equal
-// stretches of time; where there are at least as many units, each unit is one. All methods see the same rows: torn ones
-// and wild responses are out. Of several responses it takes the first.
+// Compare runs every method on the first chunks of a table, and scores its selection on the others. Chunks are equal
+// stretches of time, or the units if there are at least as many. All methods see the same rows, without torn ones and
+// wild responses. If there are several responses, the first counts.
 //
-// Literal, RAND and MAIN regress on values as they are, of the first column of each metric, as the paper does.
-// "literal, scaled" has the scale of the forward method: it tells what scaling gains from what selecting gains.
+// Literal, RAND and MAIN regress on unscaled values of the first column of each metric, as in the paper. "literal,
+// scaled" uses the scale of the forward method, to separate the gain of scaling from the gain of selecting.
 func Compare(t *Table, o CompareOptions) (*Comparison, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -155,14 +156,14 @@ func (o CompareOptions) complete() (CompareOptions, error) {
 		return o, err
 	}
 	o.Select = s
-	o.Select.Halves, o.Select.Coverage = 0, 0 // of a report, not of a comparison
+	o.Select.Halves, o.Select.Coverage = 0, 0 // these belong to a report, not to a comparison
 	return o, nil
 }
 
-// chunked is a table whose rows are in the order of chunks. The first ones choose.
+// chunked is a table with its rows in the order of chunks. The first chunks choose metrics, the others verify them.
 type chunked struct {
 	all, train *Table
-	bounds     []int // chunk c has rows bounds[c] to bounds[c+1]-1
+	bounds     []int // chunk c consists of rows bounds[c] to bounds[c+1]-1
 	names      []string
 	training   []int // rows
 	verify     int   // the first chunk that verifies
@@ -208,7 +209,7 @@ func newChunked(t *Table, o *CompareOptions) (*chunked, error) {
 	return c, nil
 }
 
-// cut orders rows by chunk, and sets how many chunks choose.
+// cut orders rows by chunk, and sets the number of chunks that choose.
 func (c *chunked) cut(t *Table, rows []int, o *CompareOptions) []int {
 	units := unitStarts(t, rows)
 	if count := len(units) - 1; count >= o.Chunks && count > 1 {
@@ -250,7 +251,7 @@ func (c *chunked) cut(t *Table, rows []int, o *CompareOptions) []int {
 	return out
 }
 
-// arranged is a copy of t with some rows, and metrics by name.
+// arranged returns a copy of t with some rows, and metrics by name.
 func (t *Table) arranged(rows []int) *Table {
 	out := &Table{Start: pick(t.Start, rows), Units: t.Units}
 	if t.Unit != nil {
@@ -270,7 +271,7 @@ func (t *Table) arranged(rows []int) *Table {
 	return out
 }
 
-// firstRows is t up to a row. It shares the values.
+// firstRows returns the first n rows of t. It shares the values.
 func (t *Table) firstRows(n int) *Table {
 	out := &Table{Start: t.Start[:n], Units: t.Units}
 	if t.Unit != nil {
@@ -289,8 +290,8 @@ func (t *Table) firstRows(n int) *Table {
 	return out
 }
 
-// sweep runs the literal method at each threshold. The contender is the one with the best in-sample R²: that is how the
-// paper chooses.
+// sweep runs the literal method at each threshold. The threshold with the best in-sample R² becomes the contender, as
+// in the paper.
 func (c *chunked) sweep(out *Comparison, raw *rawColumns, o CompareOptions) Contender {
 	thresholds := make([]float64, sweepSteps+1)
 	for i := range thresholds {
@@ -317,7 +318,7 @@ func (c *chunked) sweep(out *Comparison, raw *rawColumns, o CompareOptions) Cont
 	return best
 }
 
-// forward is the recommended method.
+// forward runs the recommended method.
 func (c *chunked) forward(o CompareOptions, all *Comparison) Contender {
 	out := Contender{Method: "forward"}
 	s, err := Select(c.train, o.Select)
@@ -343,7 +344,7 @@ func (c *chunked) forward(o CompareOptions, all *Comparison) Contender {
 	return out
 }
 
-// scaled is the columns of some metrics on the scale of a design of the training rows.
+// scaled returns the columns of some metrics on the scale of a design of the training rows.
 func (c *chunked) scaled(o Options, scale string, names []string) ([][]float64, error) {
 	if len(names) == 0 {
 		return nil, nil

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// literalScaled is the literal method on the scale of the forward one, at the threshold of the literal contender.
+// literalScaled runs the literal method on the scale of the forward method, at the threshold of the literal contender.
 func (c *chunked) literalScaled(o CompareOptions, literal Contender, threshold float64) Contender {
 	out := Contender{Method: "literal, scaled"}
 	if literal.Refused != "" {
@@ -53,7 +53,7 @@ func (c *chunked) literalScaled(o CompareOptions, literal Contender, threshold f
 	return s.contend(out.Method, l.Selected, newRawColumns(&s, o.Select.Quadratic).of(l.Selected))
 }
 
-// random is the mean of random sets, from all metrics, constant ones included.
+// random returns the mean over random sets of all metrics, including constant ones.
 func (c *chunked) random(raw *rawColumns, count int, o CompareOptions) Contender {
 	out := Contender{Method: "RAND", Metrics: count}
 	r := rand.New(rand.NewPCG(o.Select.Seed, uint64(count))) //nolint:gosec // draws of a study, from the seed alone
@@ -81,7 +81,7 @@ func (c *chunked) random(raw *rawColumns, count int, o CompareOptions) Contender
 	return out
 }
 
-// main is a person's list.
+// main scores a person's list.
 func (c *chunked) main(raw *rawColumns, list []string, out *Comparison) Contender {
 	known, unknown := []string{}, []string{}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(list))) {
@@ -126,7 +126,7 @@ func (c *chunked) contend(method string, names []string, x [][]float64) Contende
 	return out
 }
 
-// summarise sets mean, least and largest over the chunks.
+// summarise sets the mean, the minimum and the maximum over the chunks.
 func (k *Contender) summarise() {
 	if len(k.Chunks) == 0 {
 		return
@@ -156,8 +156,8 @@ func (v *Verified) add(w Verified, share float64) {
 	}
 }
 
-// rawColumns are the columns of each metric as the literal method has them, for all rows. The mean of the training rows
-// replaces missing values: a verification chunk keeps all its rows.
+// rawColumns are the columns of each metric as the literal method uses them, for all rows. Missing values are replaced
+// by the mean of the training rows, so that a verification chunk keeps all its rows.
 type rawColumns struct {
 	at        map[string][]float64
 	quadratic bool
@@ -174,7 +174,7 @@ func newRawColumns(c *chunked, quadratic bool) *rawColumns {
 	return r
 }
 
-// of is the columns of some metrics, by name, each with its square if the model is quadratic.
+// of returns the columns of some metrics, by name. With a quadratic model each is followed by its square.
 func (r *rawColumns) of(names []string) [][]float64 {
 	names = slices.SortedFunc(slices.Values(names), strings.Compare)
 	var out [][]float64

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Correlation is Pearson's r over the rows that have both values, and the number of these rows. It is 0 where one of
-// the two is constant over them.
+// Correlation returns Pearson's r over the rows with both values, and the number of these rows. r is 0 if one column is
+// constant over them.
 func Correlation(x, y []float64) (r float64, n int) {
 	a, b := make([]float64, 0, len(x)), make([]float64, 0, len(x))
 	for i, v := range x {
@@ -23,11 +23,12 @@ func Correlation(x, y []float64) (r float64, n int) {
 	return clip(floats.Dot(a, b)), len(a)
 }
 
-// clip keeps rounding from making a correlation that Fisher's transform does not have.
+// clip keeps rounding errors from producing a correlation beyond ±1, for which Fisher's transform is undefined.
 func clip(r float64) float64 { return min(1, max(-1, r)) }
 
-// unit takes the mean from values and scales them to the norm 1. It reports false, and sets them to 0, where they are
-// all the same: a variance that is computed can differ from 0 then. Values of 1e-200 or 1e150 lose no digits.
+// unit subtracts the mean from values and scales them to norm 1. If they are all equal, it sets them to 0 and returns
+// false: comparing them is exact, while a computed variance may differ from 0. Values of 1e-200 or 1e150 lose no
+// digits.
 func unit(values []float64) bool {
 	if len(values) == 0 {
 		return false
@@ -56,21 +57,21 @@ func unit(values []float64) bool {
 	return true
 }
 
-// tileSide is the number of columns that are compared with as many others by one matrix product. So the correlations of
-// p columns are never in memory together.
+// tileSide is the number of columns that are compared with as many others by one matrix product, so that the
+// correlations of p columns are never in memory together.
 const tileSide = 128
 
 // correlator compares many columns pair by pair.
 type correlator struct {
-	columns [][]float64 // as they are, for pairs that need care
-	bounds  []int       // segment s has rows bounds[s] to bounds[s+1]-1; correlations are within segments
+	columns [][]float64 // original values, for pairs that need care
+	bounds  []int       // segment s consists of rows bounds[s] to bounds[s+1]-1; correlations are within segments
 	n       int
-	values  []float64 // a row for each column: norm 1 and mean 0 in each segment, 0 where missing
-	gaps    [][][]int // of each segment and column: the rows where its value is missing
-	flat    [][]bool  // of each segment: columns that are constant in it
+	values  []float64 // a row for each column: norm 1 and mean 0 in each segment, 0 if missing
+	gaps    [][][]int // for each segment and column: the rows with missing values
+	flat    [][]bool  // for each segment: constant columns
 }
 
-// newCorrelator standardises columns, whose rows are in the order of the segments.
+// newCorrelator standardises columns. Their rows are in the order of the segments.
 func newCorrelator(columns [][]float64, bounds []int) *correlator {
 	c := &correlator{columns: columns, bounds: bounds, n: bounds[len(bounds)-1]}
 	c.values = make([]float64, len(columns)*c.n)
@@ -99,12 +100,12 @@ func newCorrelator(columns [][]float64, bounds []int) *correlator {
 	return c
 }
 
-// row is the standardised values of a column.
+// row returns the standardised values of a column.
 func (c *correlator) row(j int) []float64 { return c.values[j*c.n : (j+1)*c.n] }
 
-// pairs calls f with each pair of columns a < b, their correlation, and the number of rows that it rests on. With
-// several segments it is the mean of the segments in Fisher's z, with weights n−3. The level of a segment then counts
-// for nothing.
+// pairs calls f with each pair of columns a < b, their correlation, and the number of rows behind it. With several
+// segments the correlation is the mean over the segments in Fisher's z, with weights n−3, so that the levels of
+// segments have no influence.
 func (c *correlator) pairs(f func(a, b int, r, n float64)) {
 	t := newTile(c)
 	for a := 0; a < len(c.columns); a += tileSide {
@@ -122,7 +123,7 @@ func (c *correlator) pairs(f func(a, b int, r, n float64)) {
 	}
 }
 
-// tile is the correlations of up to tileSide columns with as many others.
+// tile holds the correlations of up to tileSide columns with as many others.
 type tile struct {
 	*correlator
 	rows, cols int
@@ -135,7 +136,7 @@ func newTile(c *correlator) *tile {
 	return &tile{correlator: c, r: side(), count: side(), z: side(), weight: side()}
 }
 
-// fill computes the correlations of the columns from a on with those from b on.
+// fill computes the correlations of the columns from a on with the columns from b on.
 func (t *tile) fill(a, b int) {
 	t.rows, t.cols = min(tileSide, len(t.columns)-a), min(tileSide, len(t.columns)-b)
 	clear(t.z)
@@ -154,7 +155,7 @@ func (t *tile) fill(a, b int) {
 	}
 }
 
-// at is one correlation, and its number of rows. It is 0 where no segment has one.
+// at returns a correlation and its number of rows. The correlation is 0 if no segment defines one.
 func (t *tile) at(i, j int) (r, n float64) {
 	k := i*tileSide + j
 	if len(t.flat) == 1 {
@@ -169,7 +170,7 @@ func (t *tile) at(i, j int) (r, n float64) {
 	return math.Tanh(t.z[k] / t.weight[k]), t.weight[k] + 3
 }
 
-// segment sets r and count for one segment: r is NaN where a column is constant in it.
+// segment sets r and count for one segment. r is NaN if a column is constant in it.
 func (t *tile) segment(s, a, b int) {
 	from, to := t.bounds[s], t.bounds[s+1]
 	part := func(first, count int) blas64.General {
@@ -185,10 +186,12 @@ func (t *tile) segment(s, a, b int) {
 	}
 }
 
-// pair is r of two columns in a segment, and the rows that both have. product is that of their standardised values.
+// pair returns r of two columns in a segment, and the number of rows with both values. product is the product of their
+// standardised values.
 //
-// Sums over the rows of both are sums over all rows, which are 0 and 1, less those where the other one is missing.
-// Where one of the two hardly varies over the common rows, or r is almost 1, that loses digits: r is computed anew.
+// The sums over these rows are the sums over all rows, 0 and 1, minus the rows with a gap in the other column. This
+// loses digits if one of the columns hardly varies over the common rows, or if r is almost 1. In these cases r is
+// computed from the original values.
 func (t *tile) pair(s, a, b int, product float64) (r, n float64) {
 	from, to := t.bounds[s], t.bounds[s+1]
 	n = float64(to - from)
@@ -217,7 +220,7 @@ func (t *tile) pair(s, a, b int, product float64) (r, n float64) {
 	return r, n
 }
 
-// less is the sums of a column and of its squares without some rows: with all rows they are 0 and 1.
+// less returns the sums of a column and of its squares without some rows. Over all rows they are 0 and 1.
 func less(x []float64, rows []int) (sum, square float64) {
 	square = 1
 	for _, i := range rows {
@@ -227,7 +230,7 @@ func less(x []float64, rows []int) (sum, square float64) {
 	return sum, square
 }
 
-// common counts what two ascending lists share.
+// common returns the number of common elements of two ascending lists.
 func common(a, b []int) int {
 	count := 0
 	for i, j := 0, 0; i < len(a) && j < len(b); {

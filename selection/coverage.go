@@ -11,42 +11,45 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 )
 
-// Covered is what is known of the metrics that are not kept.
+// Covered describes the metrics that are not kept, by means of the kept ones.
 type Covered struct {
-	Added          []string           // to those kept, by greedy column-subset selection, in the order of their choice
+	Added          []string           // metrics added by greedy column-subset selection, in the order of their choice
 	R2             map[string]float64 // of each dropped metric from all kept ones, on held-out blocks
-	Representative map[string]string  // of each dropped metric: the kept metric that is closest; empty: none is kept
-	R              map[string]float64 // correlation with it
+	Representative map[string]string  // of each dropped metric: the closest kept metric; empty if none is kept
+	R              map[string]float64 // correlation with the representative
 }
 
 const (
-	// coverDirect is the most metrics of which each is a candidate. Of more, stars are: the correlation matrix of 5,000
-	// metrics has 200 MB.
+	// coverDirect is the largest number of metrics for which each is a candidate. With more, only stars are candidates:
+	// the correlation matrix of 5,000 metrics would take 200 MB.
 	coverDirect = 1000
-	coverBatch  = 1000 // metrics whose held-out R² is found together
+	coverBatch  = 1000 // metrics whose held-out R² is computed together
 	coverFolds  = 6
 	coverStars  = .95
 	coverRounds = 5
-	// coverClosed is the share of its variance below which a candidate adds nothing: the others have the rest.
+	// coverClosed is the share of its variance below which a candidate adds nothing, since the kept metrics explain the
+	// rest.
 	coverClosed = 1e-4
 	coverRidge  = 1e-6 // of the variance of a column: two kept twins share their coefficient
-	// Of more candidates than coverDirect, so many are chosen by what they explain of all: each such step reads the
-	// whole matrix. The rest are chosen by what they lack.
+	// coverBest is the number of candidates, out of more than coverDirect, that are ranked by explained variance,
+	// because each such step reads the whole matrix. The others are ranked by residual.
 	coverBest = 300
-	// Of more metrics than coverDirect, each dropped one is predicted from so many kept ones, the closest. As many
-	// predictors as rows predict nothing.
+	// With more than coverDirect metrics, each dropped one is predicted from the coverNear closest kept ones. With as
+	// many predictors as rows, every prediction would be perfect in training and worthless.
 	coverNear  = 32
-	coverEvery = 3 // rows of which one is read to find those closest
+	coverEvery = 3 // every third row is read to find the closest
 )
 
-// Cover adds metrics to those kept until each dropped metric has R² of at least target on held-out blocks. It adds at
-// most this many; 0: no limit. Metrics are numbers of Design.Metrics. What counts of a metric is its mean.
+// Cover adds metrics to the kept ones until every dropped metric reaches an R² of at least target on held-out blocks.
+// It adds at most most metrics; 0: no limit. Metrics are indices of Design.Metrics, and each is represented by its
+// mean.
 //
-// Each step takes the metric whose residual correlations with all others are largest, ‖C_j‖²/C_jj. Once the target is
-// reached on the rows that are fitted, those that miss it on held-out blocks are added, the worst first.
-// Source: Farahat, Elgohary, Ghodsi, Kamel, Greedy Column Subset Selection for Large-scale Data Sets (2015),
-// algorithm 1. TestCoverIsGreedy compares it with residuals of regressions.
-// Of more than 1,000 metrics, each dropped one is predicted from the 32 kept ones that are closest.
+// Each step takes the metric with the largest residual correlations with all others, ‖C_j‖²/C_jj. Once the target is
+// reached on the fitted rows, metrics that miss it on held-out blocks are added, the worst first. With more than 1,000
+// metrics, each dropped one is predicted from the 32 closest kept ones.
+//
+// Source: Farahat, Elgohary, Ghodsi, Kamel, Greedy Column Subset Selection for Large-scale Data Sets (2015), algorithm
+// 1. TestCoverIsGreedy compares it with residuals of regressions.
 func Cover(d *Design, kept []int, target float64, most int) *Covered {
 	c := newCover(d, kept)
 	if most == 0 {
@@ -55,14 +58,14 @@ func Cover(d *Design, kept []int, target float64, most int) *Covered {
 	c.room = min(most, len(d.Metrics)-len(c.kept))
 	candidates := c.candidates()
 	g := newGreedy(c.x, candidates, c.kept)
-	need := make([]float64, len(candidates)) // R² on the rows that are fitted
+	need := make([]float64, len(candidates)) // R² to reach on the fitted rows
 	for i := range need {
 		need[i] = target
 	}
 	for round := 0; c.room > 0; round++ {
 		for i := g.short(need); i >= 0 && c.room > 0; i = g.short(need) {
 			if g.norm != nil && (round > 0 || len(candidates) > coverDirect && len(c.added) == coverBest) {
-				g.norm = nil // no longer asked for
+				g.norm = nil // no longer needed
 			}
 			if best := g.best(); best >= 0 {
 				i = best
@@ -75,9 +78,9 @@ func Cover(d *Design, kept []int, target float64, most int) *Covered {
 		for i, r2 := range c.heldOut(rest).r2 {
 			if at := g.at[rest[i]]; r2 < target {
 				missed = true
-				need[at] = 1 - .9*g.left[at]*(1-target)/(1-r2) // so that the held-out rest is small enough too
+				need[at] = 1 - .9*g.left[at]*(1-target)/(1-r2) // so that the held-out residual becomes small enough too
 				if round == coverRounds {
-					need[at] = 2 // only itself will do
+					need[at] = 2 // reached only by adding the metric itself
 				}
 			}
 		}
@@ -88,20 +91,20 @@ func Cover(d *Design, kept []int, target float64, most int) *Covered {
 	return c.finish(target)
 }
 
-// CoveredBy is what is known of the metrics that are not kept, without any more.
+// CoveredBy describes the metrics that are not kept, without adding any.
 func CoveredBy(d *Design, kept []int) *Covered { return newCover(d, kept).finish(math.Inf(-1)) }
 
-// cover is a set of kept metrics that grows.
+// cover is a growing set of kept metrics.
 type cover struct {
 	d      *Design
 	x      [][]float64 // a column for each metric
-	folds  []int       // fold f has rows folds[f] to folds[f+1]-1
+	folds  []int       // fold f consists of rows folds[f] to folds[f+1]-1
 	kept   []int
 	added  []int
-	room   int // of further metrics
+	room   int // number of metrics that may still be added
 	isKept []bool
 
-	asked  []int // of heldOut, when this many were added, and its answer
+	asked  []int // last argument of heldOut, number of metrics added by then, and its answer
 	when   int
 	answer heldOut
 }
@@ -112,7 +115,7 @@ func newCover(d *Design, kept []int) *cover {
 	for j := range d.Metrics {
 		c.x[j] = d.Terms[meanTerm(d, j)].X
 	}
-	for _, j := range slices.Sorted(slices.Values(kept)) { // so that the order in which they come changes nothing
+	for _, j := range slices.Sorted(slices.Values(kept)) { // so that the order of kept has no effect
 		if !c.isKept[j] {
 			c.isKept[j] = true
 			c.kept = append(c.kept, j)
@@ -121,7 +124,7 @@ func newCover(d *Design, kept []int) *cover {
 	return c
 }
 
-// meanTerm is the term that stands for a metric: its mean, or the first where there is none.
+// meanTerm returns the term that represents a metric: its mean, or its first term if it has no mean.
 func meanTerm(d *Design, metric int) int {
 	terms := d.Metrics[metric].Terms
 	for _, k := range terms {
@@ -132,7 +135,7 @@ func meanTerm(d *Design, metric int) int {
 	return terms[0]
 }
 
-// foldBounds makes folds of whole blocks, in their order. Where there is one block, folds are stretches of its rows.
+// foldBounds makes folds of whole blocks, in their order. If there is a single block, folds are stretches of its rows.
 func foldBounds(bounds []int, rows int) []int {
 	blocks := len(bounds) - 1
 	if blocks < 2 {
@@ -156,7 +159,7 @@ func (c *cover) add(j int) {
 	c.room--
 }
 
-// dropped are those of some metrics that are not kept.
+// dropped returns the metrics that are not kept.
 func (c *cover) dropped(metrics []int) (rest []int) {
 	for _, j := range metrics {
 		if !c.isKept[j] {
@@ -166,7 +169,8 @@ func (c *cover) dropped(metrics []int) (rest []int) {
 	return rest
 }
 
-// candidates are the metrics that may be added: all, or those kept and one of each star.
+// candidates returns the metrics that may be added: all of them, or for large designs the kept ones and one of each
+// star.
 func (c *cover) candidates() []int {
 	if len(c.d.Metrics) <= coverDirect {
 		all := make([]int, len(c.d.Metrics))
@@ -183,8 +187,8 @@ func (c *cover) candidates() []int {
 	return slices.Compact(all)
 }
 
-// finish gives each dropped metric its R² on held-out blocks. Some were no candidates, because a representative stood
-// for them. Those of them that miss the target are added too; the R² of the others does not count on them.
+// finish computes the R² of each dropped metric on held-out blocks. Metrics that were represented by another candidate
+// may miss the target here. They are added too, and the R² of the others is not computed again.
 func (c *cover) finish(target float64) *Covered {
 	out := &Covered{R2: map[string]float64{}, Representative: map[string]string{}, R: map[string]float64{}}
 	rest := make([]int, len(c.x))
@@ -215,10 +219,10 @@ func (c *cover) finish(target float64) *Covered {
 	return out
 }
 
-// greedy is column-subset selection. It never makes the matrix of residual correlations, C = G − Σ wwᵀ. It has the
-// diagonal, the sums of squares of the rows, and for each metric that was taken its w, what it explains of all.
+// greedy performs column-subset selection. It never builds the matrix of residual correlations, C = G − Σ wwᵀ, but
+// maintains its diagonal, the sums of squares of its rows, and the vector w of each metric taken.
 type greedy struct {
-	at    map[int]int // of metrics in the matrix
+	at    map[int]int // place of a metric in the matrix
 	g     []float64   // correlations, row after row
 	left  []float64   // diagonal of C
 	norm  []float64   // sums of the squares of its rows
@@ -242,14 +246,14 @@ func newGreedy(x [][]float64, metrics, kept []int) *greedy {
 	return g
 }
 
-// correlations is XᵀX/n of standardised columns.
+// correlations returns XᵀX/n of standardised columns.
 func correlations(x [][]float64, metrics []int) []float64 {
 	q, n := len(metrics), 0
 	if q > 0 {
 		n = len(x[metrics[0]])
 	}
 	sum := blas64.Symmetric{N: q, Stride: max(q, 1), Data: make([]float64, q*q), Uplo: blas.Upper}
-	const rows = 512 // of a copy that is in the order in which the product reads it
+	const rows = 512 // rows of a copy in the order in which the product reads it
 	for from := 0; from < n; from += rows {
 		to := min(from+rows, n)
 		part := blas64.General{Rows: q, Cols: to - from, Stride: to - from, Data: make([]float64, q*(to-from))}
@@ -266,8 +270,8 @@ func correlations(x [][]float64, metrics []int) []float64 {
 	return sum.Data
 }
 
-// short is the metric that lacks most of the R² that it needs, on the rows that are fitted; -1: none lacks any. Of
-// equals it is the first by name.
+// short returns the metric farthest below its needed R² on the fitted rows, or -1 if all reach it. Among equals it is
+// the first by name.
 func (g *greedy) short(need []float64) int {
 	worst, lacks := -1, 0.0
 	for i, left := range g.left {
@@ -278,7 +282,8 @@ func (g *greedy) short(need []float64) int {
 	return worst
 }
 
-// best is the metric that explains most of what is left of all; -1: none does. Of equals it is the first by name.
+// best returns the metric that explains most of the remaining variance of all, or -1 if none explains any. Among equals
+// it is the first by name.
 func (g *greedy) best() int {
 	best, most := -1, 0.0
 	if g.norm == nil {
@@ -292,7 +297,7 @@ func (g *greedy) best() int {
 	return best
 }
 
-// take removes from all metrics what this one explains.
+// take removes the variance that a metric explains from all metrics.
 func (g *greedy) take(s int) {
 	q := len(g.left)
 	g.taken[s] = true
@@ -324,14 +329,14 @@ func (g *greedy) take(s int) {
 	}
 }
 
-// heldOut is how well metrics are predicted from those kept, by regressions without the rows of a fold.
+// heldOut is the quality of predictions from the kept metrics, by regressions that leave out the rows of a fold.
 type heldOut struct {
 	r2      []float64
-	nearest []int     // the kept metric with the largest |r|; -1: none is kept
+	nearest []int     // closest kept metric by |r|; -1 if none is kept
 	r       []float64 // correlation with it
 }
 
-// heldOut predicts metrics, some at a time: so the memory is bounded.
+// heldOut predicts metrics in batches, which bounds the memory.
 func (c *cover) heldOut(metrics []int) heldOut {
 	if slices.Equal(metrics, c.asked) && len(c.added) == c.when {
 		return c.answer
@@ -352,7 +357,8 @@ func (c *cover) heldOut(metrics []int) heldOut {
 	return all
 }
 
-// predictNear predicts each metric from the kept ones that are closest. Some of the rows say which these are.
+// predictNear predicts each metric from the closest kept ones. Correlations over a part of the rows decide which are
+// the closest.
 func (c *cover) predictNear(all *heldOut, kept, metrics []int) {
 	z := c.someRows(kept)
 	for batch := range slices.Chunk(metrics, coverBatch) {
@@ -378,7 +384,7 @@ func (c *cover) predictNear(all *heldOut, kept, metrics []int) {
 	}
 }
 
-// someRows is a matrix with a row for each of some columns, of one value in coverEvery.
+// someRows returns a matrix with a row for each of some columns, made of one value in coverEvery.
 func (c *cover) someRows(metrics []int) blas64.General {
 	n := (len(c.d.Rows) + coverEvery - 1) / coverEvery
 	m := newGeneral(len(metrics), n)
@@ -390,7 +396,7 @@ func (c *cover) someRows(metrics []int) blas64.General {
 	return m
 }
 
-// rowsOf is a matrix with a row for each of some columns.
+// rowsOf returns a matrix with a row for each of some columns.
 func rowsOf(x [][]float64, metrics []int) blas64.General {
 	if len(metrics) == 0 {
 		return blas64.General{}
@@ -402,7 +408,7 @@ func rowsOf(x [][]float64, metrics []int) blas64.General {
 	return m
 }
 
-// predict adds the rows of x to what is known, as regressions on the rows of z.
+// predict appends the results for the rows of x, predicted by regressions on the rows of z.
 func (c *cover) predict(all *heldOut, kept []int, z, x blas64.General) {
 	n, k := x.Cols, z.Rows
 	lost := make([]float64, x.Rows)
@@ -425,7 +431,7 @@ func (c *cover) predict(all *heldOut, kept []int, z, x blas64.General) {
 	}
 	for i := range x.Rows {
 		nearest, r := 0, 0.0
-		for j := range kept { // of equals the first by name
+		for j := range kept { // among equals the first by name
 			if v := outer.Data[j*outer.Stride+i] / float64(n); math.Abs(v) > math.Abs(r)+1e-9 {
 				nearest, r = j, v
 			}
@@ -439,12 +445,13 @@ func newGeneral(rows, cols int) blas64.General {
 	return blas64.General{Rows: rows, Cols: cols, Stride: cols, Data: make([]float64, rows*cols)}
 }
 
-// part is the columns from and before to of a matrix.
+// part returns the columns from to to-1 of a matrix.
 func part(m blas64.General, from, to int) blas64.General {
 	return blas64.General{Rows: m.Rows, Cols: to - from, Stride: m.Stride, Data: m.Data[from:]}
 }
 
-// foldProducts are those of the rows of a fold: of kept metrics z with each other, and with others x.
+// foldProducts are the inner products over the rows of a fold: of the kept metrics z with each other, and with the
+// metrics x.
 type foldProducts struct{ z, x, inner, outer blas64.General }
 
 func newFoldProducts(z, x blas64.General) foldProducts {
@@ -455,11 +462,11 @@ func newFoldProducts(z, x blas64.General) foldProducts {
 	return f
 }
 
-// predict adds the squared errors in the rows of the fold. inner and outer are the products of all rows; those without
-// the fold are a difference. All columns have mean 0 over all rows.
+// predict adds the squared errors in the rows of the fold to lost. inner and outer are the products over all rows; the
+// fold's products are subtracted for training. All columns have mean 0 over all rows.
 func (f *foldProducts) predict(lost []float64, inner, outer blas64.General, rows float64) {
 	z, x, a, b := f.z, f.x, f.inner, f.outer
-	for i := range a.Data { // of inner, the upper triangle counts
+	for i := range a.Data { // only the upper triangle of inner is used
 		a.Data[i] = inner.Data[i] - a.Data[i]
 	}
 	for i := range b.Data {
@@ -476,7 +483,7 @@ func (f *foldProducts) predict(lost []float64, inner, outer blas64.General, rows
 		a.Data[i*a.Stride+i] += coverRidge * outside
 	}
 	factor, ok := lapack64.Potrf(blas64.Symmetric{N: a.Rows, Stride: a.Stride, Data: a.Data, Uplo: blas.Upper})
-	if !ok { // the ridge forbids it, unless a value is no number: then nothing is known
+	if !ok { // with the ridge this happens only for NaN or infinity, and the result is unknown
 		for i := range lost {
 			lost[i] = math.Inf(1)
 		}
@@ -497,7 +504,7 @@ func (f *foldProducts) predict(lost []float64, inner, outer blas64.General, rows
 	}
 }
 
-// meansOutside are the means of the rows of a matrix in all other columns, where the mean of all is 0.
+// meansOutside returns the row means over all columns that are not in m. The mean over all columns is 0.
 func meansOutside(m blas64.General, outside float64) blas64.Vector {
 	v := blas64.Vector{N: m.Rows, Inc: 1, Data: make([]float64, m.Rows)}
 	for i := range m.Rows {

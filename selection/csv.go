@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Names of columns of a CSV that are no metrics.
+// Columns of a CSV that are not metrics.
 var (
 	timeColumns = []string{"t", "time", "interval_start", "timestamp"}
 	// unitColumns name the job or the node of a row.
@@ -29,7 +29,7 @@ const maxCells = 100_000_000
 var ErrCSV = errors.New("not a table of observations")
 
 // ReadCSV reads a table: a line of names, then a line for each row. A column is a metric unless it is the time, a unit
-// or a response. A cell that is empty or no number is missing. What was left out or changed is counted in Notes.
+// or a response. An empty or non-numeric cell is missing. Notes counts everything left out or changed.
 func ReadCSV(from io.Reader, responses []string) (*Table, error) {
 	s, err := openSheet(from)
 	if err != nil {
@@ -61,7 +61,7 @@ func (p *csvTable) read() (*Table, error) {
 // csvTable collects the columns of a table.
 type csvTable struct {
 	*sheet
-	timeAt  int // the column of the time; -1: none, and rows are a second apart
+	timeAt  int // index of the column of the time; -1: none, and rows are a second apart
 	unitAt  map[string]int
 	columns []csvColumn
 	times   []float64 // seconds or milliseconds, as they stand
@@ -73,19 +73,19 @@ type csvTable struct {
 	notes   []string
 }
 
-// csvColumn is one column while it is read.
+// csvColumn is the state of a column during reading.
 type csvColumn struct {
 	name     string
 	at       int
 	response bool
 	values   []float64
-	present  int    // cells with something in them
-	texts    int    // of these no number
-	infinite int    // of these not finite
-	first    string // where the first text is
+	present  int    // non-empty cells
+	texts    int    // of these, not a number
+	infinite int    // of these, not finite
+	first    string // place of the first text
 }
 
-// header tells the columns apart by their names.
+// header classifies the columns by their names.
 func (p *csvTable) header(responses []string) error {
 	seen := map[string]int{}
 	unnamed, foreign := 0, 0
@@ -115,7 +115,7 @@ func (p *csvTable) header(responses []string) error {
 			p.columns = append(p.columns, csvColumn{name: name, at: i})
 		}
 	}
-	if _, jobs := p.unitAt["job_id"]; jobs { // restart alone is a metric like any other
+	if _, jobs := p.unitAt["job_id"]; jobs { // without job_id, restart is a metric like any other
 		p.columns = slices.DeleteFunc(p.columns, func(c csvColumn) bool {
 			if c.name == "restart" && !c.response {
 				p.unitAt[c.name] = c.at
@@ -132,7 +132,7 @@ func (p *csvTable) header(responses []string) error {
 	return p.checkHeader(responses)
 }
 
-// checkHeader reports what a table cannot do without.
+// checkHeader returns an error if an indispensable column is missing.
 func (p *csvTable) checkHeader(responses []string) error {
 	metrics, numbers := 0, 0
 	for _, c := range p.columns {
@@ -200,7 +200,7 @@ func (p *csvTable) row(cells []string) error {
 	return nil
 }
 
-// unitOf numbers the job or the node of a line.
+// unitOf returns the number of the job or node of a line.
 func (p *csvTable) unitOf(cells []string) int32 {
 	label := func(name string) string {
 		if at, is := p.unitAt[name]; is {
@@ -222,7 +222,7 @@ func (p *csvTable) unitOf(cells []string) int32 {
 	return n
 }
 
-// UnitName names the unit of a row: a life of a job, a node of it, or a node. Parts that are not known are empty.
+// UnitName names the unit of a row: a life of a job, a node of it, or a node. Unknown parts are empty.
 func UnitName(job, restart, node string) string {
 	if job == "" {
 		return node
@@ -234,7 +234,7 @@ func UnitName(job, restart, node string) string {
 	return name
 }
 
-// time reads the time of a row. Dates are in milliseconds; numbers are as they stand.
+// time reads the time of a row. Dates are converted to milliseconds, numbers are returned unchanged.
 func (p *csvTable) time(cell string) (at float64, dated, ok bool) {
 	cell = strings.TrimSpace(cell)
 	if v, state := p.number(cell); state == cellNumber {
@@ -246,7 +246,7 @@ func (p *csvTable) time(cell string) (at float64, dated, ok bool) {
 	return 0, false, false
 }
 
-// dateTime reads a time as RFC 3339 has it, or as databases print it. Without a zone it is UTC.
+// dateTime parses a time in the form of RFC 3339 or of common databases. Without a zone it is UTC.
 func dateTime(cell string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 " +
 		"15:04", time.DateOnly} {
@@ -257,7 +257,7 @@ func dateTime(cell string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// table makes a table of the columns that have numbers.
+// table makes a table of the columns with numbers.
 func (p *csvTable) table() (*Table, error) {
 	n := len(p.times)
 	if n == 0 {
@@ -275,7 +275,7 @@ func (p *csvTable) table() (*Table, error) {
 	var words []string
 	for i := range p.columns {
 		c := &p.columns[i]
-		if c.texts*2 > c.present { // names, states: no measurement
+		if c.texts*2 > c.present { // names and states are not measurements
 			if c.response {
 				return nil, fmt.Errorf("%w: the response %.80q is no number at %s", ErrCSV, c.name, c.first)
 			}
@@ -320,7 +320,7 @@ func (p *csvTable) whyNone() string {
 	return ": there is none below the names"
 }
 
-// secondsBelow tells seconds from milliseconds: as seconds it is the year 5138, as milliseconds 1973.
+// secondsBelow separates seconds from milliseconds. It is the year 5138 in seconds, and 1973 in milliseconds.
 const secondsBelow = 1e11
 
 // starts returns the times in milliseconds.
@@ -341,7 +341,7 @@ func (p *csvTable) starts() ([]int64, error) {
 	return start, nil
 }
 
-// inOrder sorts the rows by unit and time where the times of a unit are out of order.
+// inOrder sorts the rows by unit and time if any unit's times are out of order.
 func (p *csvTable) inOrder(t *Table) {
 	early, twice := 0, 0
 	last := map[int32]int64{}
@@ -372,7 +372,7 @@ func (t *Table) Sort() {
 	t.Pick(rows)
 }
 
-// Pick leaves the rows that are named, in their order.
+// Pick keeps only the given rows, in their order.
 func (t *Table) Pick(rows []int) {
 	t.Start = pick(t.Start, rows)
 	if t.Unit != nil {
@@ -388,7 +388,7 @@ func (t *Table) Pick(rows []int) {
 	}
 }
 
-// Between leaves the rows from a time on and before another one. A time that is zero is no bound.
+// Between keeps the rows in [from, to). A zero time is no bound.
 func (t *Table) Between(from, to time.Time) {
 	var rows []int
 	for i, at := range t.Start {
@@ -399,7 +399,7 @@ func (t *Table) Between(from, to time.Time) {
 	t.Pick(rows)
 }
 
-// pick returns values in an order.
+// pick returns the values at the given indices.
 func pick[T any](values []T, order []int) []T {
 	picked := make([]T, len(order))
 	for i, from := range order {
@@ -412,7 +412,7 @@ func (p *csvTable) note(format string, args ...any) {
 	p.notes = append(p.notes, fmt.Sprintf(format, args...))
 }
 
-// counted is a number with its noun, such as "1 row" and "2 rows". Forms other than a plural s are given.
+// counted returns a number with its noun, such as "1 row" and "2 rows". Irregular plurals are passed as a second form.
 func counted(n int, forms ...string) string {
 	word := forms[0]
 	if n != 1 {
@@ -425,7 +425,7 @@ func counted(n int, forms ...string) string {
 	return strconv.Itoa(n) + " " + word
 }
 
-// someOf lists names; of many the first ones.
+// someOf lists names, and counts the rest if there are many.
 func someOf(names []string) string {
 	const most = 12
 	var b strings.Builder
@@ -442,7 +442,7 @@ func someOf(names []string) string {
 	return b.String()
 }
 
-// escapeBytes writes each byte that is not UTF-8 as \xE9 is written.
+// escapeBytes replaces each byte that is not UTF-8 by an escape such as \xE9.
 func escapeBytes(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -460,16 +460,16 @@ func escapeBytes(s string) string {
 	return b.String()
 }
 
-// ResponseValue is what an application reports of one interval.
+// ResponseValue is a value that an application reported for an interval.
 type ResponseValue struct {
 	JobID   string
 	Restart string // as decimal digits
-	At      int64  // milliseconds: the interval's start, or a time in it
+	At      int64  // milliseconds: the interval's start, or a time within it
 	Value   float64
 }
 
-// ReadResponse reads a CSV with columns job_id, restart, interval_start and value. Without restart all are of the first
-// life. Times are Unix milliseconds or seconds, or RFC 3339.
+// ReadResponse reads a CSV with columns job_id, restart, interval_start and value. Without restart, all values belong
+// to the first life. Times are Unix milliseconds or seconds, or RFC 3339.
 func ReadResponse(from io.Reader) (values []ResponseValue, notes []string, err error) {
 	t, err := readResponse(from)
 	if err != nil {

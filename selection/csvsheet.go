@@ -20,16 +20,16 @@ type sheet struct {
 	lines    *csv.Reader
 	bounded  *bounded // below lines
 	comma    rune
-	encoding string // what it was turned from; empty: UTF-8
+	encoding string // original encoding; empty: UTF-8
 
 	commas, points int // numbers with a decimal comma, and with a decimal point
 	both           string
 }
 
 const (
-	// peeked is how much of a file is looked at to learn how it is written.
+	// peeked is the number of bytes in which the form of a file is detected.
 	peeked = 1 << 20
-	// maxUTF16 bounds a file of UTF-16, which is turned into UTF-8 in memory.
+	// maxUTF16 bounds a file in UTF-16, which is converted to UTF-8 in memory.
 	maxUTF16 = 1 << 30
 	// maxColumns bounds the columns of a sheet.
 	maxColumns = 100_000
@@ -108,11 +108,11 @@ func (s *sheet) decoded(in *bufio.Reader) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(strings.NewReader(string(utf16.Decode(units))), peeked), nil
 }
 
-// longestLine bounds a line: 100,000 cells are far shorter. Without it a file that is no table fills the memory. A cell
-// in quotes may span several lines of text, so the bound is for a line of cells.
+// longestLine bounds a line in bytes: 100,000 cells are far shorter. Without it a file that is not a table would fill
+// the memory. A cell in quotes may span several lines of text, so the bound applies to a line of cells.
 const longestLine = 64 << 20
 
-// bounded ends with an error where a line of cells is too long.
+// bounded returns an error if a line of cells is too long.
 type bounded struct {
 	from io.Reader
 	line int // bytes since the line began
@@ -139,7 +139,7 @@ func (n *newlines) Read(p []byte) (int, error) {
 	return k, err //nolint:wrapcheck // a reader hands io.EOF on
 }
 
-// separator is what stands most often between the names of the first line. A comma comes first.
+// separator returns the most frequent separator between the names of the first line. In a tie a comma wins.
 func separator(head []byte) rune {
 	if end := bytes.IndexAny(head, "\r\n"); end >= 0 {
 		head = head[:end]
@@ -184,7 +184,7 @@ func (s *sheet) next() ([]string, error) {
 		counted(len(cells), "cell"), len(s.names), remedy)
 }
 
-// fault explains an error of the reader of lines.
+// fault explains an error of the line reader.
 func (s *sheet) fault(err error) error {
 	var parse *csv.ParseError
 	if errors.As(err, &parse) {
@@ -193,7 +193,7 @@ func (s *sheet) fault(err error) error {
 	return fmt.Errorf("reading lines: %w", err)
 }
 
-// cellState says what a cell holds.
+// cellState classifies the contents of a cell.
 type cellState int
 
 const (
@@ -203,7 +203,7 @@ const (
 	cellInfinite
 )
 
-// number reads a cell. It is NaN unless the cell has a finite number.
+// number parses a cell. It returns NaN unless the cell contains a finite number.
 func (s *sheet) number(cell string) (float64, cellState) {
 	cell = strings.TrimSpace(cell)
 	switch strings.ToLower(cell) {
@@ -232,7 +232,7 @@ func (s *sheet) number(cell string) (float64, cellState) {
 	return v, cellNumber
 }
 
-// ambiguous returns an error where commas may be decimal or part thousands.
+// ambiguous returns an error if commas could be decimal points or thousands separators.
 func (s *sheet) ambiguous() error {
 	switch {
 	case s.commas > 0 && s.points > 0:
@@ -245,7 +245,7 @@ func (s *sheet) ambiguous() error {
 	return nil
 }
 
-// notes says how the sheet was written, where that is not as RFC 4180 has it.
+// notes describes how the sheet deviates from RFC 4180.
 func (s *sheet) notes() (notes []string) {
 	if s.encoding != "" {
 		notes = append(notes, "turned from "+s.encoding)

@@ -9,38 +9,40 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Drift is what later rows are compared with, as known when the selection is made. It has a model of each response, and
-// for each dropped metric how it follows from kept ones.
+// Drift is the reference for later rows, recorded when the selection is made. It contains a model of each response, and
+// a prediction of each dropped metric from kept ones.
 type Drift struct {
-	Centred  bool // there were several jobs or nodes: each is on a level of its own
+	Centred  bool // several jobs or nodes: each has a level of its own
 	Models   []DriftModel
-	Columns  []DriftColumn // of all metrics that canaries name, by name
+	Columns  []DriftColumn // of all metrics that canaries use, by name
 	Canaries []Canary      // by name
 }
 
 // DriftModel is the model of a response.
 type DriftModel struct {
 	Model
-	// Renewed: each job has coefficients of its own, so new rows get new ones. LogMSE is of 1 − R² of the terms then.
+	// Renewed: each job has coefficients of its own, so new rows get new ones. LogMSE then refers to 1 − R² of the
+	// terms.
 	Renewed bool
 }
 
-// DriftColumn says how the values of a metric were scaled in training: its mean, where it has several statistics.
+// DriftColumn is the scaling of a metric's values in training. If the metric has several statistics, it is the scaling
+// of the mean.
 type DriftColumn struct {
 	Metric    string
 	Statistic string
 	Scaling   Scaling
 }
 
-// Canary is a dropped metric that follows from kept ones. Where a node still measures it, its scaled value is the sum
-// of these terms, with this mean squared error in training.
+// Canary is a dropped metric that kept ones predict. Its scaled value is the sum of these terms, with this mean squared
+// error in training. It can be checked on nodes that still measure it.
 type Canary struct {
 	Metric string
 	Terms  []CanaryTerm // the representative first
 	Error  float64
 }
 
-// CanaryTerm is a kept metric, and what its scaled value counts.
+// CanaryTerm is a kept metric with the coefficient of its scaled value.
 type CanaryTerm struct {
 	Metric      string
 	Coefficient float64
@@ -48,20 +50,20 @@ type CanaryTerm struct {
 
 // Verdicts of Watch.
 const (
-	VerdictHold    = "hold"    // what was watched is as it was when the metrics were selected
+	VerdictHold    = "hold"    // the watched relations are unchanged since the selection
 	VerdictRedo    = "redo"    // the selection no longer holds: select anew
-	VerdictUnknown = "unknown" // too few rows to tell
+	VerdictUnknown = "unknown" // too few rows for a verdict
 )
 
-// StatisticNodes is the number of nodes that have a metric in a row. No method takes it as a term.
+// StatisticNodes is the number of nodes with a metric in a row. No method uses it as a term.
 const StatisticNodes = "nodes"
 
-// Stretch is how many rows are judged together.
+// Stretch is the number of rows that are judged together.
 const Stretch = 60
 
 const (
-	renewedStretch = 240 // rows that get coefficients of their own
-	renewedRows    = 5   // least rows for each coefficient
+	renewedStretch = 240 // rows with coefficients of their own
+	renewedRows    = 5   // least number of rows for each coefficient
 )
 
 // DriftReport is the verdict on later rows, and the evidence.
@@ -70,38 +72,38 @@ type DriftReport struct {
 	Why       []string        `json:"why"`
 	Rows      int             `json:"rows"`
 	Responses []ResponseDrift `json:"responses"`
-	Canaries  []CanaryDrift   `json:"canaries"` // those that were judged
-	Absent    int             `json:"absent"`   // dropped metrics that were not judged: too few rows have them
+	Canaries  []CanaryDrift   `json:"canaries"` // only those judged
+	Absent    int             `json:"absent"`   // dropped metrics not judged, for lack of rows
 	Notes     []string        `json:"notes,omitempty"`
-	reasons   [3]int          // of Why: for redo, for unknown, for hold
+	reasons   [3]int          // of Why: redo, unknown, hold
 }
 
-// ResponseDrift is what became of a response.
+// ResponseDrift is the result for a response.
 type ResponseDrift struct {
 	Response  string   `json:"response"`
-	Stretches int      `json:"stretches"`          // that were judged
-	Rows      int      `json:"rows"`               // that have the response and all terms
+	Stretches int      `json:"stretches"`          // judged
+	Rows      int      `json:"rows"`               // with the response and all terms
 	Missing   int      `json:"missing"`            // rows with the response but not all terms
 	Sum       float64  `json:"sum"`                // highest value of the CUSUM
 	Limit     float64  `json:"limit"`              // above it there is an alarm
-	AlarmMs   *int64   `json:"alarm_ms,omitempty"` // start of the row at which it was raised first
+	AlarmMs   *int64   `json:"alarm_ms,omitempty"` // start of the first row with an alarm
 	Gone      bool     `json:"gone"`               // no row has the response
-	Without   []string `json:"without,omitempty"`  // metrics of the model that no row has
+	Without   []string `json:"without,omitempty"`  // metrics of the model that are missing in all rows
 }
 
-// CanaryDrift is what became of a dropped metric.
+// CanaryDrift is the result for a dropped metric.
 type CanaryDrift struct {
 	Metric         string  `json:"metric"`
 	Representative string  `json:"representative"`
-	Rows           int     `json:"rows"`      // that have both
-	Stretches      int     `json:"stretches"` // that were judged
-	Parted         int     `json:"parted"`    // stretches whose error is above 10 times that of training
-	Chance         int     `json:"chance"`    // most that chance explains
-	Worst          float64 `json:"worst"`     // highest error, as a multiple of that of training
+	Rows           int     `json:"rows"`      // with both
+	Stretches      int     `json:"stretches"` // judged
+	Parted         int     `json:"parted"`    // stretches with an error above 10 times the training error
+	Chance         int     `json:"chance"`    // largest number that chance explains
+	Worst          float64 `json:"worst"`     // highest error, as a multiple of the training error
 	SinceMs        *int64  `json:"since_ms,omitempty"`
 }
 
-// Watch compares later rows with what was known when the metrics were selected.
+// Watch compares later rows with the reference.
 func (w *Drift) Watch(t *Table) *DriftReport {
 	v := newRowsInTime(t, w.Centred)
 	r := &DriftReport{Rows: t.Rows(), Responses: []ResponseDrift{}, Canaries: []CanaryDrift{}, Notes: t.Notes}
@@ -126,7 +128,7 @@ func (w *Drift) Watch(t *Table) *DriftReport {
 	return r
 }
 
-// judge says what follows from the evidence.
+// judge draws the conclusion from the evidence.
 func (r *DriftReport) judge() {
 	r.Verdict = VerdictHold
 	for i := range r.Responses {
@@ -159,7 +161,7 @@ func (r *DriftReport) judge() {
 	}
 }
 
-// conclude adds a reason. The gravest verdict stands: redo, unknown, hold. Its reasons come first.
+// conclude adds a reason. The gravest verdict wins, in the order redo, unknown, hold. Its reasons come first.
 func (r *DriftReport) conclude(verdict, why string) {
 	grave := []string{VerdictRedo, VerdictUnknown, VerdictHold}
 	at, behind := slices.Index(grave, verdict), 0
@@ -192,15 +194,15 @@ func (d *ResponseDrift) judge() (verdict, why string) {
 
 // Numbers of the CUSUM, chosen on seeds 300 to 319 of the drift study.
 const (
-	cusumSlack = 1  // standard deviations that a stretch may be worse
+	cusumSlack = 1  // standard deviations by which a stretch may be worse
 	cusumLimit = 4  // of the sum
-	cusumCap   = 4  // of one stretch: a single one never is an alarm
-	leastSD    = .3 // of log mean squared errors: a quiet training is no promise
+	cusumCap   = 4  // of one stretch, so that a single one never raises an alarm
+	leastSD    = .3 // of log mean squared errors: a quiet training is no promise for later
 )
 
-// cusum sums how much worse than in training log errors are, in standard deviations, and forgets what is better. It
-// returns the highest sum, and the first stretch at which it is above the limit; -1: none.
-// Source: Page, Continuous Inspection Schemes, Biometrika 41 (1954). TestCusum pins it.
+// cusum sums the excess of log errors over training, in standard deviations, and never falls below 0. It returns the
+// highest sum, and the first stretch above the limit; -1 if there is none. Source: Page, Continuous Inspection Schemes,
+// Biometrika 41 (1954). TestCusum pins it.
 func cusum(logs []float64, centre, sd float64) (highest float64, alarm int) {
 	sum, alarm := 0.0, -1
 	for i, x := range logs {
@@ -214,14 +216,14 @@ func cusum(logs []float64, centre, sd float64) (highest float64, alarm int) {
 }
 
 const (
-	canaryLimit = 10.0  // times the error of training
-	canaryLeast = 1e-4  // least error of training: 1 % of the spread of the metric
+	canaryLimit = 10.0  // multiple of the training error
+	canaryLeast = 1e-4  // least training error: 1 % of the spread of the metric
 	canaryFalse = .0014 // share of quiet stretches above the limit, as measured
-	canaryLevel = .05   // chance of one wrong alarm among all dropped metrics
+	canaryLevel = .05   // probability of any false alarm among all dropped metrics
 )
 
-// mostByChance is how many stretches may be above the limit although nothing changed. The chance that one of so many
-// metrics has more is below canaryLevel. The number of such stretches is binomial.
+// mostByChance returns the number of stretches above the limit that chance explains. The number is binomial, and the
+// probability that any of the metrics exceeds it by chance is below canaryLevel.
 func mostByChance(stretches, metrics int) int {
 	p := math.Pow(1-canaryFalse, float64(stretches)) // of exactly k
 	more := 1 - p
@@ -234,14 +236,14 @@ func mostByChance(stretches, metrics int) int {
 	return k
 }
 
-// rowsInTime is a table, unit by unit and in the order of time.
+// rowsInTime is a table in the order of units and time.
 type rowsInTime struct {
 	t       *Table
 	order   []int
-	bounds  []int // unit u has order[bounds[u]] to order[bounds[u+1]-1]
-	centred bool  // each unit by itself
-	step    int64 // usual distance of two rows
-	torn    int   // rows left out, since they follow another too soon
+	bounds  []int // unit u consists of order[bounds[u]] to order[bounds[u+1]-1]
+	centred bool  // each unit is centred by itself
+	step    int64 // usual distance of two rows, in milliseconds
+	torn    int   // rows left out because they follow another too soon
 }
 
 func newRowsInTime(t *Table, centred bool) *rowsInTime {
@@ -255,7 +257,8 @@ func newRowsInTime(t *Table, centred bool) *rowsInTime {
 	return v
 }
 
-// scaled is a column of the table on the scale of training, in the order of the rows in time; nil: no row has it.
+// scaled returns a column of the table on the scale of training, in the order of the rows in time; nil if no row has
+// it.
 func (v *rowsInTime) scaled(metric, statistic string, s Scaling) []float64 {
 	values := v.t.column(metric, statistic)
 	if values == nil {
@@ -292,7 +295,8 @@ func (v *rowsInTime) columns(all []DriftColumn) func(metric string) []float64 {
 	}
 }
 
-// scaleUnit puts values of a unit on the scale of training. Where units were centred each by itself, so is this one.
+// scaleUnit puts the values of a unit on the scale of training. If training centred each unit by itself, this unit is
+// centred too.
 func (v *rowsInTime) scaleUnit(x []float64, s Scaling) {
 	median, mean := 0.0, 0.0
 	if has := presentOf(x, make([]float64, 0, len(x))); v.centred && len(has) > 0 {
@@ -316,8 +320,8 @@ func (v *rowsInTime) inOrder(values []float64, from, to int) []float64 {
 	return all
 }
 
-// column is that of a statistic of a metric or of a response; nil: there is none, or all of its values are missing. A
-// table with one value a row has it as the mean.
+// column returns the values of a statistic of a metric or a response; nil if there is none, or if all values are
+// missing. In a table with one value a row, that value counts as the mean.
 func (t *Table) column(name, statistic string) []float64 {
 	var found []float64
 	for _, m := range t.Metrics {
@@ -385,7 +389,7 @@ func (v *rowsInTime) response(m *DriftModel) ResponseDrift {
 	return d
 }
 
-// response is what a model explains: a response of the table, or the mean of a metric.
+// response returns the values that a model explains: a response of the table, or the mean of a metric.
 func (t *Table) response(name string) []float64 {
 	for _, r := range t.Responses {
 		if r.Name == name && slices.ContainsFunc(r.Values, present) {
@@ -395,8 +399,8 @@ func (t *Table) response(name string) []float64 {
 	return t.column(name, "mean")
 }
 
-// levelled are the values of a response in the order of the rows in time, without those that no training would take.
-// Where units were centred each by itself, so is each of these.
+// levelled returns the values of a response in the order of the rows in time. Outliers that training would reject
+// become NaN. If training centred each unit by itself, the values are centred too.
 func (v *rowsInTime) levelled(values []float64) []float64 {
 	y := v.inOrder(values, 0, len(v.order))
 	for u := range len(v.bounds) - 1 {
@@ -430,14 +434,14 @@ func (m *DriftModel) predict(x [][]float64, row int) float64 {
 
 func square(x float64) float64 { return x * x }
 
-// stretch is some rows that are judged together.
+// stretch is a group of rows that are judged together.
 type stretch struct {
 	endMs int64 // start of the last row
 	value float64
 }
 
-// errors are the means of an error over stretches, in the order of their ends. What is left of a unit goes on with the
-// next one, so that short jobs count too.
+// errors returns the mean errors over stretches, in the order of their ends. The rest of a unit is joined with the next
+// unit, so that short jobs count too.
 func (v *rowsInTime) errors(rows []int, of func(row int) float64) (found []stretch) {
 	for part := range slices.Chunk(rows, Stretch) {
 		if len(part) < Stretch {
@@ -458,7 +462,7 @@ func sortByEnd(all []stretch) {
 	slices.SortStableFunc(all, func(a, b stretch) int { return cmp.Compare(a.endMs, b.endMs) })
 }
 
-// renewed are the logs of 1 − R² of stretches that get coefficients of their own, each inside one unit.
+// renewed returns log(1 − R²) of stretches with coefficients of their own, each within one unit.
 func (v *rowsInTime) renewed(x [][]float64, y []float64, rows []int) (found []stretch) {
 	for u := range len(v.bounds) - 1 {
 		from, _ := slices.BinarySearch(rows, v.bounds[u])
@@ -476,8 +480,8 @@ func (v *rowsInTime) renewed(x [][]float64, y []float64, rows []int) (found []st
 	return found
 }
 
-// renewedError is log(1 − R²) of new coefficients on other rows of the stretch. Too few rows, or a response that does
-// not vary, have none.
+// renewedError returns log(1 − R²) of new coefficients, each fitted on other rows of the stretch. It returns false for
+// too few rows, or for a constant response.
 func renewedError(x [][]float64, y []float64, rows []int) (float64, bool) {
 	if len(rows) < max(Stretch, renewedRows*(len(x)+1)) {
 		return 0, false
@@ -487,8 +491,8 @@ func renewedError(x [][]float64, y []float64, rows []int) (float64, bool) {
 	return math.Log(max(1-r2, 1e-9)), !steady && present(r2)
 }
 
-// canary judges a dropped metric. Rows count in which as many nodes have it as have the kept metrics: a mean over
-// canary nodes compares with nothing else.
+// canary judges a dropped metric. Only rows with the same number of nodes for it and for the kept metrics count,
+// because a mean over canary nodes cannot be compared with a mean over all nodes.
 func (v *rowsInTime) canary(c *Canary, column func(string) []float64) CanaryDrift {
 	d := CanaryDrift{Metric: c.Metric, Representative: c.Terms[0].Metric}
 	x, nodes := column(c.Metric), v.t.column(c.Metric, StatisticNodes)

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// NewDrift makes what drift watches from a selection, and the table and the options that it was made with. Models are
-// there if the metrics predict the responses.
+// NewDrift makes the reference for Watch from a selection, and the table and options of that selection. It contains
+// models if the metrics predict the responses.
 func NewDrift(t *Table, o Options, s *Selection) (*Drift, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -23,7 +23,7 @@ func NewDrift(t *Table, o Options, s *Selection) (*Drift, error) {
 	w := &Drift{Centred: d.centred()}
 	for _, m := range s.Models {
 		if slices.ContainsFunc(w.Models, func(w DriftModel) bool { return w.Response == m.Response }) {
-			continue // coefficients of another job: those of new jobs are renewed
+			continue // one job's model per response is enough: new jobs get new coefficients
 		}
 		model := DriftModel{Model: m, Renewed: d.Joint}
 		if d.Joint && !model.renew(d, s.Scale) {
@@ -36,12 +36,12 @@ func NewDrift(t *Table, o Options, s *Selection) (*Drift, error) {
 }
 
 const (
-	canaryTerms  = 5    // most kept metrics that a dropped one is computed from
-	canaryEnough = .02  // error below which no further one is needed
-	canaryWorst  = .125 // error above which 10 times as much is more than an unrelated metric has
+	canaryTerms  = 5    // largest number of kept metrics in a prediction
+	canaryEnough = .02  // error below which a prediction needs no further metric
+	canaryWorst  = .125 // error above which 10 times as much exceeds the error of an unrelated metric
 )
 
-// addCanaries adds the dropped metrics that follow from kept ones. The others cannot part from anything.
+// addCanaries adds the dropped metrics that kept ones predict. Others cannot deviate from a prediction.
 func (w *Drift) addCanaries(d *Design, s *Selection) {
 	var kept []string
 	for _, k := range s.Kept {
@@ -57,7 +57,7 @@ func (w *Drift) addCanaries(d *Design, s *Selection) {
 	for _, dropped := range s.Dropped {
 		j := slices.IndexFunc(d.Metrics, func(g Group) bool { return g.Name == dropped.Name })
 		if j < 0 || len(on) == 0 {
-			continue // constant metrics take no part in a design
+			continue // constant metrics are not part of a design
 		}
 		with, coefficients, left := pursue(gram, z, d.Terms[meanTerm(d, j)].X)
 		if left > canaryWorst {
@@ -81,7 +81,7 @@ func (w *Drift) addCanaries(d *Design, s *Selection) {
 	}
 }
 
-// products is XᵀX/n.
+// products returns XᵀX/n.
 func products(x [][]float64) *mat.SymDense {
 	g := mat.NewSymDense(max(len(x), 1), nil)
 	for i := range x {
@@ -92,8 +92,9 @@ func products(x [][]float64) *mat.SymDense {
 	return g
 }
 
-// pursue regresses a column on few others: it adds the one that correlates most with what is left, and fits anew. It is
-// orthogonal matching pursuit: Pati, Rezaiifar and Krishnaprasad 1993. All columns have mean 0 and variance 1.
+// pursue regresses a column on few others. Each step adds the column with the largest correlation with the residual,
+// and fits again. This is orthogonal matching pursuit: Pati, Rezaiifar and Krishnaprasad 1993. All columns have mean 0
+// and variance 1.
 func pursue(gram *mat.SymDense, z [][]float64, x []float64) (with []int, coefficients []float64, left float64) {
 	c := make([]float64, len(z))
 	for i := range z {
@@ -124,7 +125,7 @@ func pursue(gram *mat.SymDense, z [][]float64, x []float64) (with []int, coeffic
 	return with, coefficients, left
 }
 
-// solve regresses on some of the columns, of which there are the products. explained is R².
+// solve regresses on some of the columns, given by their products. explained is R².
 func solve(gram *mat.SymDense, c []float64, with []int) (coefficients []float64, explained float64, ok bool) {
 	a, b := mat.NewSymDense(len(with), nil), mat.NewVecDense(len(with), nil)
 	for i, k := range with {
@@ -141,8 +142,8 @@ func solve(gram *mat.SymDense, c []float64, with []int) (coefficients []float64,
 	return solved.RawVector().Data, mat.Dot(&solved, b), true
 }
 
-// renew replaces the coefficients, which are one job's, by how well new ones do in each job. It reports whether any job
-// has the rows for that.
+// renew replaces the coefficients of one job by the quality that new coefficients reach in each job. It returns false
+// if no job has enough rows.
 func (m *DriftModel) renew(d *Design, scale string) bool {
 	m.Unit, m.Centred, m.Intercept, m.Low, m.High = "", true, 0, 0, 0
 	var names []string
@@ -169,9 +170,9 @@ func (m *DriftModel) renew(d *Design, scale string) bool {
 	return true
 }
 
-const scaleLinear = "linear" // as Selection.Scale says it
+const scaleLinear = "linear" // a value of Selection.Scale
 
-// renewedErrors are those of all stretches of a design.
+// renewedErrors returns the renewed errors of all stretches of a design.
 func renewedErrors(d *Design, x [][]float64, y []float64) (logs []float64) {
 	of := map[int32][]int{}
 	var units []int32

@@ -4,12 +4,12 @@ import "math"
 
 const (
 	longestPath = 64 // metrics
-	patience    = 10 // sizes without a better R² after which a path ends
-	// unpredictable is the held-out R² below which metrics are said not to predict.
+	patience    = 10 // sizes without a better R² that end a path
+	// unpredictable is the held-out R² below which the metrics count as not predicting.
 	unpredictable = .05
 )
 
-// search is a design with the products of its columns, and one problem or more.
+// search is a design with the products of its columns, and one or more problems.
 type search struct {
 	d        *Design
 	g        *gram
@@ -20,7 +20,7 @@ type search struct {
 	regimes  int
 	held     []float64 // held-out R² with 0, 1, 2 … metrics
 	size     int
-	errors   [][]float64 // of each problem and row, held out
+	errors   [][]float64 // held out, for each problem and row
 }
 
 func newSearch(d *Design, o Options, prefer preference) *search {
@@ -29,7 +29,7 @@ func newSearch(d *Design, o Options, prefer preference) *search {
 	return s
 }
 
-// problemsOf is the problems for other values of the responses: those that are shifted in time.
+// problemsOf returns the problems with other values of the responses, such as values shifted in time.
 func (s *search) problemsOf(ys [][]float64) []problem {
 	var targets []*target
 	for _, y := range ys {
@@ -38,7 +38,7 @@ func (s *search) problemsOf(ys [][]float64) []problem {
 	return s.g.problems(targets, s.o.Folds)
 }
 
-// folds is a path for each fold, which trains on the blocks of the others.
+// folds returns a path for each fold. It trains on the blocks of the other folds.
 func (s *search) folds(problems []problem) []*path {
 	count := 0
 	for _, p := range problems {
@@ -57,7 +57,7 @@ func (s *search) folds(problems []problem) []*path {
 	return paths
 }
 
-// longest is the most metrics that the rows of the smallest problem can carry: four rows for each.
+// longest returns the largest number of metrics that the rows of the smallest problem can carry: four rows for each.
 func (s *search) longest(paths []*path) int {
 	most := longestPath
 	if s.o.Max > 0 {
@@ -71,7 +71,8 @@ func (s *search) longest(paths []*path) int {
 	return min(most, len(s.d.Metrics))
 }
 
-// curve is the held-out R² with 0, 1, 2 … metrics: the mean over problems. The whole path is gone again in each fold.
+// curve returns the held-out R² with 0, 1, 2 … metrics, as the mean over problems. Each fold searches its own path from
+// the start.
 func (s *search) curve(problems []problem, patience int) []float64 {
 	paths := s.folds(problems)
 	most := s.longest(paths)
@@ -93,10 +94,10 @@ func (s *search) curve(problems []problem, patience int) []float64 {
 	return curve
 }
 
-// score is R² of the held-out rows of all paths: the mean over problems of 1 − their errors over their variation.
+// score returns the R² of the held-out rows of all paths: the mean over problems of 1 − errors/variation.
 func score(paths []*path) float64 {
 	wrong, all := make(map[problemKey]float64), make(map[problemKey]float64)
-	var order []problemKey // sums in a fixed order
+	var order []problemKey // for sums in a fixed order
 	for _, p := range paths {
 		for _, s := range p.states {
 			k := problemKey{s.p.response, s.p.unit}
@@ -121,7 +122,7 @@ func score(paths []*path) float64 {
 
 type problemKey struct{ response, unit int }
 
-// size is the fewest metrics whose held-out R² is within the tolerance of the best, and that R².
+// size returns the smallest number of metrics with a held-out R² within the tolerance of the best, and that R².
 func size(curve []float64, tolerance float64) (int, float64) {
 	best := math.Inf(-1)
 	for _, r := range curve[1:] {
@@ -135,7 +136,7 @@ func size(curve []float64, tolerance float64) (int, float64) {
 	return 0, curve[0]
 }
 
-// whole is the path of a number of metrics on all rows.
+// whole returns a path of count metrics on all rows.
 func (s *search) whole(count int) *path {
 	var states []*state
 	for _, p := range s.problems {

@@ -8,14 +8,14 @@ import (
 
 const (
 	ridge   = 1e-3 // of the variance of a column, added to it
-	spent   = .01  // share of its variance below which a column is closed: those chosen already tell it
+	spent   = .01  // share of its variance below which a column is closed: the chosen ones contain it
 	tie     = .005 // of the best gain: metrics this close are equal
 	noGain  = 1e-6
-	overrun = .25 // of the training range, that a prediction may be outside it
+	overrun = .25 // share of the training range by which predictions may exceed it
 )
 
-// state is a regression of one problem on some of its blocks, which grows column by column: Gram–Schmidt on inner
-// products. No row is read but those that are predicted.
+// state is a regression of one problem on some of its blocks. It grows column by column, by Gram–Schmidt on inner
+// products, so that only the rows to be predicted are read.
 type state struct {
 	p      problem
 	n      float64
@@ -24,13 +24,13 @@ type state struct {
 	meanY  float64
 	total  float64 // sum of squares of the response
 	start  []float64
-	d, c   []float64   // what is left of each term's sum of squares, and of its product with the response
-	inner  [][]float64 // what is left of the products within each metric
-	steps  [][]float64 // of each column taken: its products with every term, orthogonal to those before
+	d, c   []float64   // residual sum of squares of each term, and residual product with the response
+	inner  [][]float64 // residual products within each metric
+	steps  [][]float64 // of each column taken: its products with all terms, orthogonal to the earlier ones
 	terms  []int       // the columns taken
 
 	low, high  float64
-	held       []int       // blocks that are predicted
+	held       []int       // blocks to predict
 	basis      [][]float64 // of each column taken: its orthogonal values in the rows of held
 	prediction []float64
 }
@@ -99,12 +99,13 @@ func (s *state) centreInner() {
 	}
 }
 
-// open reports whether enough of a term is left. A term that is constant in these blocks is closed from the start.
+// open reports whether a term has enough residual variance. A term that is constant in these blocks is closed from the
+// start.
 func (s *state) open(term int) bool {
 	return s.d[term] > spent*s.start[term] && s.start[term] > 1e-6*s.n
 }
 
-// gain is the share of the response's sum of squares that a metric would add: cᵀD⁻¹c over its open terms.
+// gain returns the share of the response's sum of squares that a metric would add: cᵀD⁻¹c over its open terms.
 func (s *state) gain(metric int) float64 {
 	if s.total <= 0 {
 		return 0
@@ -203,7 +204,7 @@ func (s *state) takeTerm(term int) {
 	s.terms = append(s.terms, term)
 }
 
-// predict adds the part of a term that is orthogonal to those before to the prediction of the held-out rows.
+// predict adds the part of a term that is orthogonal to the earlier ones to the prediction of the held-out rows.
 func (s *state) predict(term int, root float64) {
 	if len(s.held) == 0 {
 		return
@@ -223,7 +224,8 @@ func (s *state) predict(term int, root float64) {
 	s.basis = append(s.basis, basis)
 }
 
-// errors is the sum of squared errors of the held-out rows. each, if not nil, gets the error of each row of the design.
+// errors returns the sum of squared errors of the held-out rows. If each is not nil, it also stores the error of each
+// row of the design there.
 func (s *state) errors(each []float64) float64 {
 	sum, i := 0., 0
 	for _, b := range s.held {
@@ -239,7 +241,8 @@ func (s *state) errors(each []float64) float64 {
 	return sum
 }
 
-// path takes metric after metric, for all its problems together: coefficients of their own, metrics in common.
+// path takes metric after metric for all its problems together. The problems share the metrics, and each has
+// coefficients of its own.
 type path struct {
 	d      *Design
 	states []*state
@@ -247,7 +250,7 @@ type path struct {
 	taken  []bool
 	chosen []int
 	gains  []float64
-	now    []float64 // of the step
+	now    []float64 // of the current step
 }
 
 func newPath(d *Design, prefer preference, states []*state) *path {
@@ -257,8 +260,8 @@ func newPath(d *Design, prefer preference, states []*state) *path {
 	}
 }
 
-// next takes the metric with the largest gain, as the mean over problems of the share of their own response. It returns
-// false if none is left that adds anything.
+// next takes the metric with the largest gain, averaged over the problems as a share of their own response. It returns
+// false if no metric adds anything.
 func (p *path) next() bool {
 	if len(p.states) == 0 {
 		return false
@@ -294,7 +297,7 @@ func (p *path) next() bool {
 	return true
 }
 
-// preference decides between metrics that gain the same.
+// preference decides between metrics with equal gains.
 type preference struct {
 	keep, previous map[string]bool
 	cost           map[string]float64
@@ -311,8 +314,9 @@ func newPreference(o Options) preference {
 	return p
 }
 
-// before reports whether metric a is preferred to b. Those kept in any case come first, then those on the list in
-// force. Next is the source that is cheaper to read beside those of chosen; equals go by name.
+// before reports whether metric a is preferred to b. Metrics to be kept in any case come first, then metrics on the
+// list in force. Next comes the cheaper source, which costs nothing if it is read for a chosen metric anyway. The name
+// decides last.
 func (p preference) before(d *Design, a, b int, chosen []int) bool {
 	x, y := d.Metrics[a], d.Metrics[b]
 	if p.keep[x.Name] != p.keep[y.Name] {

@@ -2,19 +2,19 @@ package selection
 
 import "gonum.org/v1/gonum/floats"
 
-// gram holds inner products of the columns of a design, block by block. They add over blocks, so that training without
-// a fold is a sum of the other blocks, and they are centred after adding. A column of the matrix is computed when a
-// path first takes it. Paths take few of many columns, and the whole matrix of 5,000 metrics would be gigabytes.
+// gram holds the inner products of a design's columns, block by block. Products add up over blocks, so training without
+// a fold takes the sum of the other blocks, and centres it afterwards. A column of the matrix is computed when a path
+// first takes it: paths take few of many columns, and the whole matrix of 5,000 metrics would take gigabytes.
 type gram struct {
 	d      *Design
 	blocks int
 	sum    []float64         // of each term in each block, at [block·terms + term]
-	square []float64         // x² of the same
+	square []float64         // x², likewise
 	inner  [][]float64       // of each metric with several terms: its own products, at [block·m² + i·m + j]
 	column map[int][]float64 // by term: at [block·terms + other]
 }
 
-// mostColumns bounds the floats in gram.column: 64 MiB. Beyond it they are computed anew.
+// mostColumns bounds the number of floats in gram.column, here 64 MiB. Beyond it columns are computed again.
 const mostColumns = 8 << 20
 
 func newGram(d *Design) *gram {
@@ -52,7 +52,7 @@ func (g *gram) part(x []float64, block int) []float64 {
 	return x[g.d.Bounds[block]:g.d.Bounds[block+1]]
 }
 
-// products of a term with every term, block by block.
+// products returns the products of a term with every term, block by block.
 func (g *gram) products(term int) []float64 {
 	if c, ok := g.column[term]; ok {
 		return c
@@ -101,10 +101,11 @@ func (g *gram) target(y []float64) *target {
 	return t
 }
 
-// rows of a block.
+// rows returns the number of rows in a block.
 func (g *gram) rows(block int) int { return g.d.Bounds[block+1] - g.d.Bounds[block] }
 
-// problem is one response of rows that share coefficients: those of one job where each has its own.
+// problem is one response over rows that share coefficients: the rows of one job if each job has its own, otherwise all
+// rows.
 type problem struct {
 	g        *gram
 	target   *target
@@ -114,7 +115,7 @@ type problem struct {
 	fold     []int // of each of blocks
 }
 
-// problems of a design, one for each response and each unit that has coefficients of its own.
+// problems returns the problems of a design, one for each response and each unit with coefficients of its own.
 func (g *gram) problems(targets []*target, folds int) []problem {
 	var out []problem
 	for r, t := range targets {
@@ -145,7 +146,7 @@ func (g *gram) problem(t *target, first, last, folds, response, unit int) proble
 	return p
 }
 
-// without is the blocks of p in a fold, and those of the others.
+// without returns the blocks of the other folds, and the blocks of the fold.
 func (p problem) without(fold int) (others, those []int) {
 	for i, b := range p.blocks {
 		if p.fold[i] == fold {
@@ -157,7 +158,7 @@ func (p problem) without(fold int) (others, those []int) {
 	return others, those
 }
 
-// variation is the sum of squares of the response about its mean, over some blocks.
+// variation returns the sum of squares of the response about its mean, over some blocks.
 func (p problem) variation(blocks []int) float64 {
 	n, sum, square := 0, 0., 0.
 	for _, b := range blocks {

@@ -7,14 +7,14 @@ import (
 
 const (
 	guardPatience = 4
-	// guardMargin is the R² by which a response must beat its shifts. Noise beats the best of 19 in 1 of 20 cases. In
-	// the study 3 of 180 noise responses did so, by at most .075. Of 40 selections from recorded counters, 38 did so
-	// by .1.
+	// guardMargin is the R² by which a response must beat its shifts. Noise beats the best of 19 shifts in 1 of 20
+	// cases. In the study 3 of 180 noise responses did so, by at most .075. Of 40 selections from recorded counters, 38
+	// did so by .1.
 	guardMargin = .1
 )
 
-// shifted is the best held-out R² that the same metrics reach for responses that are shifted in time. A shift keeps how
-// a response moves and breaks what it has to do with the metrics: what such a selection reaches is chance.
+// shifted returns the best held-out R² that the metrics reach for responses shifted in time. A shift preserves the
+// movement of a response and breaks its relation to the metrics, so any R² that remains is chance.
 func (s *search) shifted() float64 {
 	best := 0.
 	for k := 1; k <= s.o.Shifts; k++ {
@@ -33,14 +33,14 @@ func (s *search) shifted() float64 {
 	return best
 }
 
-// rotate writes y to out, later by k of parts of its length.
+// rotate writes y to out, shifted by k parts of its length.
 func rotate(out, y []float64, k, parts int) {
 	by := k * len(y) / parts
 	copy(out[by:], y)
 	copy(out[:by], y[len(y)-by:])
 }
 
-// frequencies is the share of complementary halves of the blocks in which each metric is among the first so many.
+// frequencies returns the share of complementary halves of the blocks in which each metric is among the first count.
 func (s *search) frequencies(count int) []float64 {
 	random := rand.New(rand.NewPCG(s.o.Seed, 0x68616c766573)) // "halves"
 	times := make([]float64, len(s.d.Metrics))
@@ -54,7 +54,7 @@ func (s *search) frequencies(count int) []float64 {
 				for _, i := range order[from:to] {
 					blocks = append(blocks, p.blocks[i])
 				}
-				slices.Sort(blocks) // sums in a fixed order
+				slices.Sort(blocks) // for sums in a fixed order
 				halves[h] = append(halves[h], newState(p, blocks, nil))
 			}
 		}

@@ -7,9 +7,9 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-const driftRows = 60 // of a stretch whose mean squared error drift watches
+const driftRows = 60 // rows of a stretch for LogMSE, as in Watch
 
-// judge scores the chosen metrics, fills in models, and returns F of each metric.
+// judge scores the chosen metrics, fills in the models, and returns F of each metric.
 func (s *search) judge(chosen []int, out *Selection) map[int]float64 {
 	var terms []int
 	of := make([]int, 0)
@@ -57,8 +57,8 @@ func (s *search) judge(chosen []int, out *Selection) map[int]float64 {
 	return f
 }
 
-// foldErrors is the error of every row, predicted by the path of the fold that does not have it, for each problem. It
-// also returns R² of each fold, about the fold's own mean.
+// foldErrors returns the error of every row for each problem, predicted by the path of the fold that left the row out.
+// It also returns the R² of each fold, about the fold's own mean.
 func (s *search) foldErrors() (errors [][]float64, folds []float64) {
 	errors = make([][]float64, len(s.problems))
 	index := make(map[problemKey]int)
@@ -95,7 +95,7 @@ func (s *search) rowsOf(p problem) []int {
 	return rows
 }
 
-// r2 of errors over blocks.
+// r2 returns the R² of errors over blocks.
 func (s *search) r2(p problem, errors []float64, blocks []int) float64 {
 	wrong := 0.
 	for _, b := range blocks {
@@ -124,14 +124,14 @@ func (s *search) rangeOf(p problem, errors []float64) (low, high float64) {
 	return low, high
 }
 
-// regression is least squares on some rows.
+// regression is the result of least squares on some rows.
 type regression struct {
 	r2, adjusted float64
 	f            map[int]float64
 }
 
-// leastSquares regresses y on the columns x; of has the metric of each column. F of a metric is (SSE without it − SSE)
-// / columns over SSE / (n − k − 1). With one column that is the square of t.
+// leastSquares regresses y on the columns x. of maps columns to metrics. F of a metric is (SSE without it − SSE) /
+// columns over SSE / (n − k − 1). For a single column it equals the square of t.
 func leastSquares(x [][]float64, y []float64, rows []int, of []int) regression {
 	r := regression{f: make(map[int]float64)}
 	s := standardise(x, y, rows)
@@ -174,7 +174,7 @@ func leastSquares(x [][]float64, y []float64, rows []int, of []int) regression {
 	return r
 }
 
-// explained is bᵀ(A⁻¹)⁻¹b over the columns from and before to: the sum of squares that is lost without them.
+// explained returns bᵀ(A⁻¹)⁻¹b over the columns from to to-1: the sum of squares that is lost without them.
 func explained(inverse *mat.SymDense, b *mat.VecDense, from, to int) float64 {
 	part := mat.NewSymDense(to-from, nil)
 	for i := from; i < to; i++ {
@@ -193,7 +193,7 @@ func explained(inverse *mat.SymDense, b *mat.VecDense, from, to int) float64 {
 	return mat.Dot(&solved, b.SliceVec(from, to))
 }
 
-// model is the coefficients of a problem, in the units of its response.
+// model returns the coefficients of a problem, in the units of its response.
 func (s *search) model(p problem, terms []int, x [][]float64, rows []int, errors []float64) Model {
 	fit := ridgeFit(x, p.target.y, rows)
 	sd, mean := s.d.SD[p.response], 0.
@@ -222,7 +222,7 @@ func (s *search) model(p problem, terms []int, x [][]float64, rows []int, errors
 	return out
 }
 
-// scalingOf is the scaling of a term for one unit: with its own median and mean.
+// scalingOf returns the scaling of a term for one unit, with the unit's own median and mean.
 func (d *Design) scalingOf(term *Term, unit int) Scaling {
 	s := term.Scaling
 	plain := *d
@@ -242,7 +242,7 @@ func (d *Design) scalingOf(term *Term, unit int) Scaling {
 	return s
 }
 
-// stretches is mean and standard deviation of the log mean squared error of stretches of rows.
+// stretches returns the mean and the standard deviation of the log mean squared error over stretches of rows.
 func (s *search) stretches(p problem, errors []float64, sd float64) (mean, deviation float64) {
 	var logs []float64
 	for u := range len(s.d.units) - 1 {

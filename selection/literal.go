@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// LiteralOptions are the choices that the paper leaves open.
+// LiteralOptions are choices that the paper leaves open.
 type LiteralOptions struct {
-	Threshold   float64 // correlation above which two metrics are of one cluster, 0 to 1; 1 groups nothing
-	FToRemove   float64 // a term with a smaller F is removed; the paper has 2
-	Quadratic   bool    // each metric also squared
-	DropAliased bool    // leave out representatives that others add up to, instead of refusing
+	Threshold   float64 // correlation above which two metrics share a cluster, 0 to 1; 1 groups nothing
+	FToRemove   float64 // terms with a smaller F are removed; the paper uses 2
+	Quadratic   bool    // also use the square of each metric
+	DropAliased bool    // leave out representatives that are sums of others, instead of refusing
 	PerBlock    bool    // correlations within blocks of time, averaged, instead of over all rows
 }
 
-// Why the literal method refuses.
+// Reasons for which the literal method refuses.
 const (
 	TooFewSamples     = "too few samples"
 	Multicollinearity = "multicollinearity"
 	ConstantResponse  = "constant response"
 )
 
-// Literal is what the method of Yang, Schopf, Dumitrescu and Foster selects: Statistical Data Reduction for Efficient
-// Application Performance Monitoring. Names are in the order of the table.
+// Literal is the selection by the method of Yang, Schopf, Dumitrescu and Foster: Statistical Data Reduction for
+// Efficient Application Performance Monitoring. Names are in the order of the table.
 type Literal struct {
 	Threshold       float64    `json:"threshold"`
 	Model           string     `json:"model"` // linear or quadratic
@@ -34,24 +34,24 @@ type Literal struct {
 	Clusters        [][]string `json:"clusters"`
 	Representatives []string   `json:"representatives"`
 	Aliased         []string   `json:"aliased,omitempty"` // representatives that DropAliased left out
-	RowsUsed        int        `json:"rows_used"`         // rows that have the response and all representatives
+	RowsUsed        int        `json:"rows_used"`         // rows with the response and all representatives
 
 	// The regression after the backward elimination.
 	Eliminated      []Elimination      `json:"eliminated"` // in order
 	Terms           []string           `json:"terms"`      // a square is NAME^2
-	Selected        []string           `json:"selected"`   // metrics of which a term remains
-	F               map[string]float64 `json:"f"`          // of each term that remains
+	Selected        []string           `json:"selected"`   // metrics with a remaining term
+	F               map[string]float64 `json:"f"`          // of each remaining term
 	R2              float64            `json:"r2"`
 	ReductionDegree float64            `json:"reduction_degree"` // 1 − selected / all metrics, constant ones included
 
-	// Why there is no regression.
+	// The reason for a missing regression.
 	Error      string   `json:"error,omitempty"`
 	Samples    int      `json:"samples,omitempty"`
 	Predictors int      `json:"predictors,omitempty"`
-	Collinear  []string `json:"collinear,omitempty"` // columns of which each is a sum of the others
+	Collinear  []string `json:"collinear,omitempty"` // columns that are sums of the others
 }
 
-// MarshalJSON leaves out the fields of the regression where there is none.
+// MarshalJSON leaves out the fields of the regression if there is none.
 func (l Literal) MarshalJSON() ([]byte, error) {
 	type plain Literal
 	if l.Error == "" {
@@ -68,7 +68,7 @@ func (l Literal) MarshalJSON() ([]byte, error) {
 	}{plain: plain(l)})
 }
 
-// Elimination is a term that the backward elimination removed, and its F then.
+// Elimination is a term that the backward elimination removed, with its F at that time.
 type Elimination struct {
 	Term string
 	F    float64
@@ -77,17 +77,17 @@ type Elimination struct {
 // MarshalJSON writes a pair.
 func (e Elimination) MarshalJSON() ([]byte, error) { return json.Marshal([]any{e.Term, e.F}) }
 
-// SelectLiteral selects metrics by the published method. Of a metric with several columns it takes the first. The order
-// of columns decides only between correlations that are equal within 1e-9 and terms of equal F.
+// SelectLiteral selects metrics by the published method. For a metric with several columns it uses the first. The order
+// of columns only decides between correlations that are equal within 1e-9, and between terms with equal F.
 //
-// It refuses a regression that means nothing. The result then has the clusters and the kind of refusal; the error says
-// what to do.
+// It refuses a meaningless regression. The result then contains the clusters and the kind of refusal, and the error
+// recommends a remedy.
 func SelectLiteral(t *Table, response int, o LiteralOptions) (*Literal, error) {
 	all, errs := sweepLiteral(t, response, o, []float64{o.Threshold})
 	return all[0], errs[0]
 }
 
-// sweepLiteral is the literal method at several thresholds, which ascend: correlations are computed once.
+// sweepLiteral runs the literal method at several ascending thresholds, with the correlations computed once.
 func sweepLiteral(t *Table, response int, o LiteralOptions, thresholds []float64) ([]*Literal, []error) {
 	out, errs := make([]*Literal, len(thresholds)), make([]error, len(thresholds))
 	for i, threshold := range thresholds {
@@ -147,7 +147,7 @@ func newLiteral(o LiteralOptions) *Literal {
 	return l
 }
 
-// refusedResponse reports a response that no regression can have, and its values.
+// refusedResponse returns the kind and the text of a refusal if no regression is possible on the response.
 func refusedResponse(r Response, y []float64) (kind, text string) {
 	switch {
 	case len(y) == 0:
@@ -161,7 +161,7 @@ func refusedResponse(r Response, y []float64) (kind, text string) {
 	return "", ""
 }
 
-// checkLiteral finds options and tables that cannot be.
+// checkLiteral returns an error for invalid options or tables.
 func (t *Table) checkLiteral(response int, o LiteralOptions) error {
 	switch {
 	case !(o.Threshold >= 0 && o.Threshold <= 1):
@@ -174,7 +174,8 @@ func (t *Table) checkLiteral(response int, o LiteralOptions) error {
 	return t.check()
 }
 
-// literalRows is the rows with a response, block after block if correlations are within blocks, and their responses.
+// literalRows returns the rows with a response, and their responses. If correlations are within blocks, rows are
+// ordered by block.
 func (t *Table) literalRows(response int, perBlock bool) (y []float64, bounds, rows []int) {
 	values := t.Responses[response].Values
 	blocks := [][]int{make([]int, t.Rows())}
@@ -199,10 +200,10 @@ func (t *Table) literalRows(response int, perBlock bool) (y []float64, bounds, r
 	return y, bounds, rows
 }
 
-// foldsOfBlocks is the least number of blocks.
+// foldsOfBlocks is the smallest number of blocks.
 const foldsOfBlocks = 6
 
-// constant reports whether all values that are present are the same. A variance would be above 0 by rounding.
+// constant reports whether all present values are equal. A computed variance could be above 0 by rounding.
 func constant(values []float64) bool {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, v := range values {
@@ -213,7 +214,7 @@ func constant(values []float64) bool {
 	return !(low < high)
 }
 
-// strengths is abs(r) of each column with the response.
+// strengths returns |r| of each column with the response.
 func strengths(columns [][]float64, y []float64, bounds []int) []float64 {
 	out := make([]float64, len(columns))
 	for j, x := range columns {
@@ -227,8 +228,8 @@ func strengths(columns [][]float64, y []float64, bounds []int) []float64 {
 	return out
 }
 
-// representative is the column that is strongest with the response. The same counter in bytes and in KiB differs in the
-// last digit: of those within 1e-9 it is the first.
+// representative returns the column that correlates most with the response. The same counter in bytes and in KiB
+// differs in the last digit, so among columns within 1e-9 the first wins.
 func representative(members []int, strength []float64) int {
 	best := 0.
 	for _, m := range members {
@@ -242,7 +243,7 @@ func representative(members []int, strength []float64) int {
 	return members[0]
 }
 
-// regress eliminates backwards from the representatives.
+// regress runs the backward elimination, starting with all representatives.
 func (l *Literal) regress(names []string, columns [][]float64, strength, y []float64, o LiteralOptions) error {
 	rows := complete(columns, len(y))
 	l.RowsUsed = len(rows)
@@ -278,7 +279,7 @@ func (l *Literal) regress(names []string, columns [][]float64, strength, y []flo
 	return nil
 }
 
-// refuse notes the kind of a refusal, and returns its text as an error.
+// refuse records the kind of a refusal, and returns its text as an error.
 func (l *Literal) refuse(kind string, predictors int, text string) error {
 	l.Error, l.Samples, l.Predictors = kind, l.RowsUsed, predictors
 	return fmt.Errorf("the literal method: %s", text)
@@ -300,7 +301,7 @@ func someNames(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// complete is the rows in which every column has a value.
+// complete returns the rows in which no column misses a value.
 func complete(columns [][]float64, n int) []int {
 	rows := make([]int, 0, n)
 rows:
@@ -315,7 +316,7 @@ rows:
 	return rows
 }
 
-// gappiest names the column that lacks the most values, where rows are lost to missing ones.
+// gappiest names the column with the most missing values, if any rows were lost to missing values.
 func gappiest(names []string, columns [][]float64, lost int) string {
 	if lost == 0 {
 		return ""

@@ -11,30 +11,31 @@ import (
 )
 
 const (
-	// collinear is the share of a standardised column's norm that must be left after all others.
+	// collinear is the least share of a standardised column's norm that must remain after regression on all others.
 	collinear = 1e-7
-	// aliasedShare is the share of its variance that a column must add to those before it to count as no alias.
+	// aliasedShare is the share of its variance that a column must add to the earlier ones. Below it the column is an
+	// alias.
 	aliasedShare = 1e-10
-	// exactFit is the share of the response's variance below which a residual is rounding. It bounds F. Without it the
+	// exactFit is the share of the response's variance below which a residual is rounding. It bounds F. Otherwise the
 	// last digit of an exact fit would decide which terms remain.
 	exactFit = 1e-26
 )
 
-// model is a linear regression with intercept, from which terms are eliminated backwards.
+// model is a linear regression with intercept, for backward elimination.
 type model struct {
 	names []string    // of the terms
 	of    []string    // the metric of each term
-	x     [][]float64 // of each term: mean 0, norm 1; nil where it does not vary
+	x     [][]float64 // of each term: mean 0, norm 1; nil if constant
 	y     []float64   // mean 0, norm 1
-	raw   []float64   // the response as it is
+	raw   []float64   // the original response
 
 	eliminated []Elimination
 	f          map[string]float64
 	r2         float64
 }
 
-// newModel standardises the columns over the rows, and squares what is standardised: a raw square of an offset counter
-// is the counter again. A metric with two values has no square.
+// newModel standardises the columns over the rows, and then squares them: the square of a raw counter with a large
+// offset is almost the counter itself. A metric with two values gets no square.
 func newModel(names []string, columns [][]float64, y []float64, rows []int, quadratic bool) *model {
 	m := &model{raw: y, y: slices.Clone(y), eliminated: []Elimination{}, f: map[string]float64{}}
 	unit(m.y)
@@ -61,12 +62,13 @@ func newModel(names []string, columns [][]float64, y []float64, rows []int, quad
 	return m
 }
 
-// remove takes out the term at place j.
+// remove takes out term j.
 func (m *model) remove(j int) {
 	m.names, m.of, m.x = slices.Delete(m.names, j, j+1), slices.Delete(m.of, j, j+1), slices.Delete(m.x, j, j+1)
 }
 
-// dropAliased removes terms that stronger ones add up to, squares after all metrics. It returns metrics without a term.
+// dropAliased removes terms that are sums of stronger ones. Squares come after all metrics. It returns the metrics
+// without a remaining term.
 func (m *model) dropAliased(strength []float64) []string {
 	order := make([]int, len(m.x))
 	metrics := len(strength)
@@ -96,7 +98,7 @@ func (m *model) dropAliased(strength []float64) []string {
 			continue
 		}
 		rest := slices.Clone(m.x[j])
-		for range 2 { // once leaves rounding of what it takes off
+		for range 2 { // the second pass removes the rounding errors of the first
 			for _, q := range basis {
 				floats.AddScaled(rest, -floats.Dot(rest, q), q)
 			}
@@ -116,12 +118,12 @@ func (m *model) dropAliased(strength []float64) []string {
 	return slices.DeleteFunc(before, func(name string) bool { return slices.Contains(m.of, name) })
 }
 
-// eliminate removes the term of the smallest F until none is below the limit. It returns columns that are collinear,
-// and removes nothing then.
+// eliminate removes the term with the smallest F until all are at or above the limit. If columns are collinear, it
+// returns their names and removes nothing.
 //
-// F of a term is what its removal adds to the squared error, over the mean squared error: the square of t. With X = QR
-// and S the inverse of R, that is (Qᵀy·s)²/(s·s) for the row s of the term. A removal turns that row into a unit vector
-// by a reflection, and drops this dimension.
+// F of a term is the increase of the squared error by its removal, over the mean squared error; it equals the square of
+// t. With X = QR and S the inverse of R, it is computed as (Qᵀy·s)²/(s·s) from the term's row s of S. A removal turns
+// that row into a unit vector by a reflection, and drops this dimension.
 func (m *model) eliminate(limit float64) []string {
 	if bad := slices.IndexFunc(m.x, func(x []float64) bool { return x == nil }); bad >= 0 {
 		return []string{m.names[bad]}
@@ -135,7 +137,7 @@ func (m *model) eliminate(limit float64) []string {
 		variance := max(sse, exactFit) / float64(n-len(s.rows)-1)
 		least, at := math.Inf(1), -1
 		for j := range s.rows {
-			// Of equal ones the later column goes.
+			// Among equals the later column is removed.
 			if f := s.gain(j) / variance; f <= least*(1+1e-9) {
 				least, at = min(f, least), j
 			}
@@ -151,7 +153,7 @@ func (m *model) eliminate(limit float64) []string {
 	return m.score()
 }
 
-// score computes F and R² anew from what remains: so rounding of the eliminations does not reach them.
+// score computes F and R² of the remaining terms from the data, without the rounding errors of the eliminations.
 func (m *model) score() []string {
 	s, aliases := m.factorise()
 	if len(aliases) > 0 {
@@ -167,20 +169,20 @@ func (m *model) score() []string {
 	return nil
 }
 
-// factor is the inverse of R, and the response, in the basis of Q.
+// factor holds the inverse of R, and the response in the basis of Q.
 type factor struct {
 	rows [][]float64
 	y    []float64
 	sse  float64 // residual sum of squares of all rows' terms
 }
 
-// gain is what the removal of a term adds to the squared error.
+// gain returns the increase of the squared error if a term is removed.
 func (s *factor) gain(j int) float64 {
 	b := floats.Dot(s.rows[j], s.y)
 	return b * b / floats.Dot(s.rows[j], s.rows[j])
 }
 
-// drop removes a term: a Householder reflection turns its row into the last dimension, which goes.
+// drop removes a term. A Householder reflection turns its row into the last dimension, which is cut off.
 func (s *factor) drop(j int) {
 	last := len(s.y) - 1
 	v := slices.Clone(s.rows[j])
@@ -199,8 +201,8 @@ func (s *factor) drop(j int) {
 	s.y = reflect(s.y)
 }
 
-// factorise decomposes the terms, with the response as the last column. It returns the names of collinear terms if any:
-// those of which less than a 1e-7th is left after the others.
+// factorise decomposes the terms, with the response as the last column. It returns the names of collinear terms: those
+// with less than 1e-7 of their norm left after the others.
 func (m *model) factorise() (*factor, []string) {
 	n, p := len(m.y), len(m.x)
 	a := blas64.General{Rows: n, Cols: p + 1, Stride: p + 1, Data: make([]float64, n*(p+1))}
@@ -249,7 +251,8 @@ func (m *model) factorise() (*factor, []string) {
 	return s, aliases
 }
 
-// dependency names the columns of which column j is a sum, and that column. R of the columns before j has full rank.
+// dependency names the columns that add up to column j, followed by column j itself. R of the columns before j has full
+// rank.
 func (m *model) dependency(at func(i, j int) float64, j int) []string {
 	share := make([]float64, j)
 	largest := 0.

@@ -11,20 +11,20 @@ import (
 
 const (
 	leastRows   = 48    // six blocks of eight rows
-	mostMissing = .1    // of a column that takes part
-	mostBetween = .7    // share of a gauge's variance between blocks, above which its differences count
+	mostMissing = .1    // share of missing values above which a column is left out
+	mostBetween = .7    // share of a gauge's variance between blocks above which its differences are used
 	outlying    = 20    // robust standard deviations
-	ownRows     = 72    // of a job that has coefficients of its own: six blocks of twelve
-	mostJoint   = 32    // jobs with coefficients of their own: the Gram matrices of each are in memory
+	ownRows     = 72    // rows that a job needs for coefficients of its own: six blocks of twelve
+	mostJoint   = 32    // largest number of jobs with coefficients of their own: all their Gram matrices are in memory
 	mostBlocks  = 24    // of whole units
-	huge        = 1e150 // its square still is a number; a larger value counts as missing
+	huge        = 1e150 // values above it count as missing, since their squares may overflow
 )
 
-// Scaling makes values of different units comparable. The value, or its difference, less Centre, divided by Scale, goes
-// through asinh where rates are heavy-tailed, and is standardised by Mean and SD.
+// Scaling makes values of different units comparable. Centre is subtracted from the value or its difference, and the
+// result is divided by Scale. Heavy-tailed rates then go through asinh. Mean and SD standardise the outcome.
 type Scaling struct {
-	Difference bool    `json:"difference,omitempty"` // of the value and the one before: for gauges that drift
-	Centre     float64 `json:"centre"`               // 0 where units are centred each by its own median
+	Difference bool    `json:"difference,omitempty"` // difference to the previous value: for gauges that drift
+	Centre     float64 `json:"centre"`               // 0 if each unit is centred by its own median
 	Scale      float64 `json:"scale"`
 	Asinh      bool    `json:"asinh,omitempty"`
 	Mean       float64 `json:"mean"`
@@ -34,8 +34,8 @@ type Scaling struct {
 	SDSquare   float64 `json:"sd_square,omitempty"`
 }
 
-// Scaled applies s to a column of one unit, in order of time. Missing values stay NaN, and so does the first of
-// differences.
+// Scaled applies s to a column of one unit, in order of time. Missing values stay NaN. With Difference, the first value
+// is NaN too.
 func (s Scaling) Scaled(values []float64) []float64 {
 	out := make([]float64, len(values))
 	for i, v := range values {
@@ -51,7 +51,7 @@ func (s Scaling) Scaled(values []float64) []float64 {
 	return out
 }
 
-// transform is the scale without standardising.
+// transform applies the scale without standardising.
 func (s Scaling) transform(v float64) float64 {
 	v = (v - s.Centre) / s.Scale
 	if s.Asinh {
@@ -77,26 +77,26 @@ type Term struct {
 	column    []float64 // of the table
 }
 
-// Group is a metric of a design: its terms are chosen together.
+// Group is a metric of a design. Its terms are chosen together.
 type Group struct {
 	Name   string
 	Source string
 	Terms  []int   // of Design.Terms, without a gap
-	Filled float64 // largest share of missing values of a column: the median of the block replaces them
+	Filled float64 // largest share of missing values in a column, which the median of the block replaces
 }
 
-// Design is a table made ready: the rows that count, in blocks, and columns on a common scale.
+// Design is a table prepared for selection: the usable rows in blocks, and columns on a common scale.
 type Design struct {
 	Rows      []int   // of the table, block after block, in order of time inside a unit
-	Bounds    []int   // block b has rows Bounds[b] to Bounds[b+1]-1 of Rows
+	Bounds    []int   // block b consists of rows Bounds[b] to Bounds[b+1]-1 of Rows
 	Unit      []int32 // of each of Rows
 	Metrics   []Group // by name
 	Terms     []Term  // by metric, statistic, then the square
 	Responses []string
 	Y         [][]float64 // of each response, in the order of Rows: mean 0 in each unit, variance 1
 	Mean      [][]float64 // of each response in each unit, before that
-	SD        []float64   // of each response, its means taken off
-	Joint     bool        // each unit has coefficients of its own
+	SD        []float64   // of each response, after the means are subtracted
+	Joint     bool        // each unit gets coefficients of its own
 	Asinh     bool
 	Left      []Left // metrics that took no part, by name
 	Out       Out
@@ -104,13 +104,13 @@ type Design struct {
 
 	units  []int // first of Rows of each unit, then len(Rows)
 	names  []string
-	before []int // row of the table that precedes each of Rows by one step; -1: none
+	before []int // row of the table one step before each of Rows; -1: none
 }
 
 // centred reports whether each unit is centred by itself.
 func (d *Design) centred() bool { return len(d.units) > 2 }
 
-// Prepare makes a table ready. Its columns are on the scale of asinh.
+// Prepare prepares a table for selection. Its columns are on the scale of asinh.
 func Prepare(t *Table, o Options) (*Design, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -155,7 +155,7 @@ func Prepare(t *Table, o Options) (*Design, error) {
 	return d, nil
 }
 
-// String names the reasons for which rows are out.
+// String lists the reasons for leaving rows out, with their numbers.
 func (o Out) String() string {
 	return fmt.Sprintf("%d torn, %d without a response, %d with an outlying response, %d of short jobs",
 		o.Torn, o.NoResponse, o.Outlying, o.ShortUnit)
@@ -201,7 +201,7 @@ func (d *Design) takeResponses(t *Table) error {
 	return nil
 }
 
-// centre takes the mean of each unit from values, and returns the means.
+// centre subtracts from values the mean of each unit, and returns the means.
 func (d *Design) centre(values []float64) []float64 {
 	means := make([]float64, len(d.units)-1)
 	for u := range means {
@@ -224,8 +224,8 @@ func (d *Design) takeMetrics(t *Table, o Options) {
 	}
 }
 
-// Values are the columns of the named metrics of another table on the scale of the design, one value a row of t. The
-// centre replaces missing values. So a model of training rows is scored on rows that it never saw.
+// Values returns the columns of the named metrics of another table on the scale of the design, one value a row of t.
+// Missing values become the centre. With it a model of training rows can be scored on unseen rows.
 func (d *Design) Values(t *Table, metrics []string) ([][]float64, error) {
 	if err := t.check(); err != nil {
 		return nil, err
@@ -267,7 +267,7 @@ func (d *Design) Values(t *Table, metrics []string) ([][]float64, error) {
 	return out, nil
 }
 
-// Linear is d without asinh.
+// Linear returns d without asinh.
 func (d *Design) Linear() *Design {
 	all := make([]int, len(d.Metrics))
 	for m := range all {

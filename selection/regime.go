@@ -7,16 +7,17 @@ import (
 )
 
 const (
-	stretches = 6  // of the rows that are compared: the most regimes that are told apart
-	mostRatio = 16 // of one metric: a single one makes no regime
-	// otherRatio is the mean squared difference of the levels of two stretches, in squared standard errors. On the
-	// generated tables of the study it is 1.1 to 2.7 within a regime, and 4.2 to 6.7 between regimes.
+	stretches = 6  // of the rows: the largest number of regimes that can be told apart
+	mostRatio = 16 // bounds the contribution of one metric, so that a single one never makes a regime
+	// otherRatio is the limit for the mean squared difference between the levels of two stretches, in squared standard
+	// errors. On the generated tables of the study it is 1.1 to 2.7 within a regime, and 4.2 to 6.7 between regimes.
 	otherRatio = 3.3
 )
 
-// regimes counts the conditions that the rows have seen. The rows are cut into stretches; a stretch that differs from
-// every regime so far begins another. It differs if the levels of the representatives are further apart than chance and
-// autocorrelation explain. Of several jobs, whose levels are taken off, each counts as a regime.
+// regimes counts the operating conditions among the rows. The rows are cut into stretches, and a stretch that differs
+// from all earlier regimes begins a new one. It differs if the levels of the representatives are further apart than
+// chance and autocorrelation explain. With several jobs, each job counts as a regime, since their levels are
+// subtracted.
 func regimes(d *Design, stars []Star) int {
 	if d.centred() {
 		return len(d.units) - 1
@@ -49,7 +50,7 @@ func regimes(d *Design, stars []Star) int {
 	return len(first)
 }
 
-// level is the mean of x and its squared standard error. x is taken as an AR(1) series, and its coefficient is
+// level returns the mean of x and its squared standard error. x is modelled as an AR(1) series, and its coefficient is
 // corrected for the bias in short series (Kendall 1954).
 func level(x []float64) (mean, squared float64) {
 	n := float64(len(x))

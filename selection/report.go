@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Report is a selection with everything that a person weighs before following it.
+// Report is a selection with all facts that a person weighs before following it.
 type Report struct {
 	From      string   `json:"from"`
 	Method    string   `json:"method"`
@@ -16,25 +16,25 @@ type Report struct {
 	Threshold float64  `json:"threshold"`
 	Seed      uint64   `json:"seed"`
 	Coverage  float64  `json:"coverage"`
-	Notes     []string `json:"notes,omitempty"` // what reading left out or changed
+	Notes     []string `json:"notes,omitempty"` // parts of the input that were left out or changed
 	*Selection
-	InUse    map[string][]string `json:"in_use,omitempty"` // names that are kept for what uses them
+	InUse    map[string][]string `json:"in_use,omitempty"` // metrics kept for other uses, with their users
 	Rivals   []Rival             `json:"rivals,omitempty"`
 	Cost     *Cost               `json:"cost,omitempty"`
 	Frontier []Trade             `json:"frontier,omitempty"`
 }
 
-// Rival is another way to choose metrics, scored like the selection.
+// Rival is another method of choosing metrics, scored like the selection.
 type Rival struct {
 	Method  string `json:"method"`
 	Metrics int    `json:"metrics"`
 	Score
-	Refused string `json:"refused,omitempty"` // why the method gave nothing
+	Refused string `json:"refused,omitempty"` // reason why the method selected nothing
 }
 
-// Cost is what measuring costs before and after a selection.
+// Cost is the cost of measuring before and after a selection.
 type Cost struct {
-	Measured    string       `json:"measured"`      // where and how
+	Measured    string       `json:"measured"`      // place and method
 	Before      float64      `json:"cpu_us_before"` // of a reading of all sources
 	After       float64      `json:"cpu_us_after"`  // of the sources that are still read
 	BytesBefore int          `json:"record_bytes_before"`
@@ -42,13 +42,13 @@ type Cost struct {
 	Sources     []SourceCost `json:"sources"`
 }
 
-// SourceCost is what one source costs, and why it is still read.
+// SourceCost is the cost of one source, with the metrics for which it is still read.
 type SourceCost struct {
 	Source  string   `json:"source"`
 	CPU     float64  `json:"cpu_us"`
 	Known   bool     `json:"measured"`
 	Metrics int      `json:"metrics"` // of the catalogue
-	Kept    []string `json:"kept"`    // those for which it is still read; none: it is saved
+	Kept    []string `json:"kept"`    // metrics for which it is still read; none: its cost is saved
 }
 
 // Trade is a selection without some sources.
@@ -59,9 +59,10 @@ type Trade struct {
 	CPU     float64  `json:"cpu_us"`
 }
 
-// CostOf says which sources are still read if these metrics of the catalogue are kept. Keeping a single metric of a
-// source saves nothing of its reading: files are read and event groups are open as before. cpu has what a reading of
-// each source takes, in microseconds. Sources that are neither measured nor of the table are left out.
+// CostOf returns the sources that are still read if these metrics of the catalogue are kept. A source with a single
+// kept metric costs as much as before, because its files are read and its event groups are open in any case. cpu
+// contains the time of a reading of each source, in microseconds. Sources that are neither measured nor in the table
+// are left out.
 func CostOf(t *Table, catalogue []Metric, keeps func(name string) bool, cpu map[string]float64) *Cost {
 	metrics, kept, shown := map[string]int{}, map[string][]string{}, map[string]bool{}
 	for i := range catalogue {
@@ -103,11 +104,11 @@ func CostOf(t *Table, catalogue []Metric, keeps func(name string) bool, cpu map[
 	return c
 }
 
-// frontierWithin is how much held-out R² a trade may lose.
+// frontierWithin is the held-out R² that a trade may lose.
 const frontierWithin = .05
 
-// Frontier is what it costs to do without whole sources. Each step leaves out the source whose loss hurts least. It
-// ends where R² is more than .05 below that of the selection. Sources of metrics in use stay. Research, section 4,
+// Frontier shows the loss of R² for doing without whole sources. Each step leaves out the source with the smallest
+// loss. It ends when R² is more than .05 below the selection's. Sources of metrics in use stay. Research, section 4,
 // "Cost".
 func Frontier(t *Table, o Options, s *Selection) []Trade {
 	o.Shifts, o.Halves, o.Coverage = 0, 0, 0
@@ -151,7 +152,7 @@ func Frontier(t *Table, o Options, s *Selection) []Trade {
 	}
 }
 
-// responseSources are the sources that a selection reads for the responses alone.
+// responseSources returns the sources that a selection reads for the responses only.
 func responseSources(s *Selection, used map[string]bool) []string {
 	of := map[string]bool{}
 	for _, k := range s.Kept {
@@ -172,15 +173,15 @@ func (t *Table) without(sources []string) *Table {
 }
 
 const (
-	literalMetrics = 1500 // the most metrics on which the literal method is tried beside another
-	drawnMetrics   = 300  // the most metrics of a random set: each costs as much as all of the others
+	literalMetrics = 1500 // largest number of metrics for which the literal method runs as a rival
+	drawnMetrics   = 300  // largest size of a random set: each costs as much as all other rivals
 )
 
-// randomDraws is how many random sets RAND averages.
+// randomDraws is the number of random sets that RAND averages.
 const randomDraws = 20
 
-// Rivals scores the literal method, random sets and a person's list like the selection s, on the same rows and folds.
-// RAND takes as many metrics as s, and as the literal method.
+// Rivals scores the literal method, random sets and a person's list in the same way as s, on the same rows and folds.
+// One RAND takes as many metrics as s, another as many as the literal method.
 func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []string) ([]Rival, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -198,7 +199,7 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 		}
 	}
 	literally := "literal"
-	if len(t.Responses) > 1 { // the method has one
+	if len(t.Responses) > 1 { // the method takes a single response
 		literally += " for " + t.Responses[0].Name
 	}
 	chosen := 0
@@ -215,7 +216,7 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 		return append(all, Rival{Method: literally, Refused: fmt.Sprintf("not tried on more than %d metrics, "+
 			"since it takes minutes: --method literal does", literalMetrics)}), nil
 	}
-	byName := *t // of equal correlations and F the order decides
+	byName := *t // among equal correlations and F, the order of columns decides
 	byName.Metrics = slices.SortedFunc(slices.Values(t.Metrics), func(a, b Metric) int {
 		return strings.Compare(a.Name, b.Name)
 	})
@@ -225,7 +226,7 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 			Method: literally, Refused: strings.TrimPrefix(err.Error(), "the literal method: "),
 		})
 	}
-	if l != nil && l.Error == Multicollinearity { // what it would be worth with a remedy
+	if l != nil && l.Error == Multicollinearity { // its score with the usual remedy
 		literally += ", aliased dropped"
 		literal.DropAliased = true
 		l, err = SelectLiteral(&byName, 0, literal)
@@ -239,7 +240,7 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 	return all, nil
 }
 
-// drawn is the mean of random sets of n of some metrics.
+// drawn returns the mean over random sets of n metrics out of names.
 func (d *Design) drawn(random *rand.Rand, names []string, n, folds int) Rival {
 	r := Rival{Method: "random", Metrics: n}
 	if n > drawnMetrics {
@@ -262,8 +263,8 @@ func plus(a, b Score, share float64) Score {
 	}
 }
 
-// score is how well a set of metrics explains the responses: the mean over them, held out block by block. Where jobs
-// have coefficients of their own, each job is scored alone.
+// score scores a set of metrics by its mean R² over the responses, held out block by block. If jobs have coefficients
+// of their own, each job is scored alone.
 func (d *Design) score(names []string, folds int) Score {
 	var x [][]float64
 	for _, g := range d.Metrics {
@@ -287,8 +288,8 @@ func (d *Design) score(names []string, folds int) Score {
 	return sum
 }
 
-// scoreFolds scores columns on folds of rows: each is predicted from the others. R² is about the mean of all rows, as
-// that of a selection is. Low and High are of single folds, each about its own mean.
+// scoreFolds scores columns on folds of rows, each predicted from the others. R² is about the mean of all rows, as for
+// a selection. Low and High are from single folds, each about its own mean.
 func scoreFolds(x [][]float64, y []float64, folds [][]int) Score {
 	var s Score
 	all := slices.Concat(folds...)
@@ -317,11 +318,10 @@ func scoreFolds(x [][]float64, y []float64, folds [][]int) Score {
 	return s
 }
 
-// foldsOf is how many stretches of time a job is cut into that is scored alone.
+// foldsOf is the number of stretches of time in a job that is scored alone.
 const foldsOf = 4
 
-// parts are the folds that scores are made of: the blocks, or where jobs have coefficients of their own, stretches of
-// each job.
+// parts returns the folds for scores: blocks, or stretches of each job if jobs have coefficients of their own.
 func (d *Design) parts(folds int) [][][]int {
 	if !d.Joint {
 		blocks := len(d.Bounds) - 1

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// check finds a table whose slices do not fit each other, or whose names cannot be written to a list.
+// check returns an error if slices of a table differ in length, or if names cannot be written to a list.
 func (t *Table) check() error {
 	n := t.Rows()
 	if n == 0 {
@@ -71,8 +71,8 @@ func checkName(what, name string, seen map[string]bool) error {
 	return nil
 }
 
-// Blocks cuts the rows of a table into contiguous stretches of time, at least as many as asked for where the rows
-// suffice. With at least that many units, blocks are whole units.
+// Blocks cuts the rows of a table into contiguous stretches of time, at least least if there are enough rows. With at
+// least that many units, blocks are whole units.
 func Blocks(t *Table, least int) [][]int {
 	if t.Rows() == 0 || least < 1 {
 		return nil
@@ -86,7 +86,7 @@ func Blocks(t *Table, least int) [][]int {
 	return out
 }
 
-// ordered is the rows of t by unit and time, and how many of them followed a later one.
+// ordered returns the rows of t by unit and time, and the number of rows that came after a later one.
 func ordered(t *Table) (rows []int, late int) {
 	rows = make([]int, t.Rows())
 	last := make(map[int32]int64)
@@ -112,7 +112,7 @@ func (t *Table) unit(row int) int32 {
 	return t.Unit[row]
 }
 
-// unitStarts is where each unit begins in rows that are in order, and where the last one ends.
+// unitStarts returns the start of each unit in ordered rows, and the end of the last.
 func unitStarts(t *Table, rows []int) []int {
 	starts := []int{0}
 	for i := 1; i < len(rows); i++ {
@@ -123,7 +123,8 @@ func unitStarts(t *Table, rows []int) []int {
 	return append(starts, len(rows))
 }
 
-// blockBounds cuts units into blocks. Twice as many as asked for, where the rows suffice, give the halves more choice.
+// blockBounds cuts units into blocks. With enough rows it makes twice as many as asked for, which gives the halves more
+// choice.
 func blockBounds(units []int, least int, joint bool) []int {
 	n, count := units[len(units)-1], len(units)-1
 	want := least
@@ -160,7 +161,7 @@ func (t *Table) unitName(row int) string {
 	return ""
 }
 
-// step is the usual distance of two rows of a unit in time.
+// step returns the usual distance in time between two rows of a unit.
 func (d *Design) step(t *Table) int64 { return usualStep(t, d.Rows) }
 
 func usualStep(t *Table, rows []int) int64 {
@@ -177,9 +178,10 @@ func usualStep(t *Table, rows []int) int64 {
 	return steps[len(steps)/2]
 }
 
-// withoutTorn leaves out rows that follow another too soon. One of the two readings was not at its boundary then, and
-// rates over so short a time are wild. Both readings within a tenth of the step leave at least .8 steps between them.
-// Where more than a twentieth of the rows are so, the times are irregular by design, and only doubled times are out.
+// withoutTorn leaves out rows that follow another too soon. In such a case one of the readings was not at its boundary,
+// and rates over so short a time are wild. If both readings are within a tenth of the step, at least .8 steps lie
+// between them. If more than a twentieth of the rows violate this, the times are irregular by design, and only repeated
+// times are left out.
 func (d *Design) withoutTorn(t *Table, rows []int) []int {
 	step := usualStep(t, rows)
 	torn := func(limit int64) (kept []int) {
@@ -196,14 +198,14 @@ func (d *Design) withoutTorn(t *Table, rows []int) []int {
 		kept = torn(1)
 		d.Warnings = append(d.Warnings, "the rows are at irregular times: torn readings cannot be told from others")
 	}
-	if step == 0 { // no times at all: every row counts
+	if step == 0 { // without times every row counts
 		kept = rows
 	}
 	d.Out.Torn = len(rows) - len(kept)
 	return kept
 }
 
-// withResponse leaves out rows that lack a response or have a wild one.
+// withResponse leaves out rows with a missing or wild response.
 func (d *Design) withResponse(t *Table, rows []int) ([]int, error) {
 	for _, r := range t.Responses {
 		rows = keepRows(rows, &d.Out.NoResponse, func(row int) bool { return present(r.Values[row]) })
@@ -246,8 +248,8 @@ func keepRows(rows []int, out *int, good func(int) bool) []int {
 
 func present(v float64) bool { return math.Abs(v) <= huge } // false for NaN
 
-// chooseUnits decides whether each job has coefficients of its own: at least two have the rows for that. Shorter ones
-// are out then. Otherwise all rows share coefficients.
+// chooseUnits decides whether each job gets coefficients of its own. This needs at least two jobs with enough rows,
+// which contain at least half of all rows. Shorter jobs are then left out. Otherwise all rows share coefficients.
 func (d *Design) chooseUnits(t *Table, rows []int) []int {
 	if len(t.Responses) == 0 || len(rows) == 0 {
 		return rows
@@ -296,7 +298,7 @@ func varies(t *Table, rows []int) bool {
 	return true
 }
 
-// preceding is the row one step before each row, for differences; -1 after a gap and at the start of a unit.
+// preceding returns the row one step before each row, for differences. It is -1 after a gap and at the start of a unit.
 func preceding(t *Table, rows []int, step int64) []int {
 	before := make([]int, len(rows))
 	for i, r := range rows {

@@ -10,12 +10,13 @@ import (
 // Fit is a ridge regression on standardised columns.
 type Fit struct {
 	Intercept    float64
-	Coefficients []float64 // of the columns as they were given
+	Coefficients []float64 // of the original columns
 	Low, High    float64   // predictions are clipped to the training range ± 25 %
 }
 
-// HeldOut is R² on rows of test, with coefficients from rows of train: ridge by generalised cross-validation,
-// standardised inside the training rows. x has a slice for each column. R² is about the mean of the rows of test.
+// HeldOut returns R² on the rows of test, with coefficients from the rows of train. The regression is ridge with
+// generalised cross-validation, standardised within the training rows. x has a slice for each column. R² is about the
+// mean of the test rows.
 func HeldOut(x [][]float64, y []float64, train, test []int) (float64, Fit) {
 	fit := ridgeFit(x, y, train)
 	return fit.r2(x, y, test), fit
@@ -49,7 +50,7 @@ func (f Fit) r2(x [][]float64, y []float64, rows []int) float64 {
 	return 1 - wrong/all
 }
 
-// standard is columns of some rows, with mean 0 and sum of squares 1. A constant column is zero.
+// standard holds columns of some rows, with mean 0 and sum of squares 1. A constant column is zero.
 type standard struct {
 	values     *mat.Dense
 	mean, norm []float64
@@ -155,7 +156,7 @@ func gcv(values, z []float64, total, n, penalty float64) float64 {
 	return n * max(wrong, 0) / ((n - freedom) * (n - freedom))
 }
 
-// InSample is R² on the rows it was fitted on, by least squares, and the same adjusted for the number of columns.
+// InSample returns R² of least squares on the fitted rows, and R² adjusted for the number of columns.
 func InSample(x [][]float64, y []float64, rows []int) (r2, adjusted float64) {
 	n := len(rows)
 	if n == 0 {
@@ -184,7 +185,7 @@ func InSample(x [][]float64, y []float64, rows []int) (r2, adjusted float64) {
 	return r2, adjust(r2, n, rank)
 }
 
-// adjust is 1 − (1−R²)(n−1)/(n−1−k); 0 where there are not more rows than columns, for R² means nothing then.
+// adjust returns 1 − (1−R²)(n−1)/(n−1−k), or 0 if there are no more rows than columns, since R² means nothing then.
 func adjust(r2 float64, n, k int) float64 {
 	if n-1-k <= 0 {
 		return 0
@@ -192,8 +193,8 @@ func adjust(r2 float64, n, k int) float64 {
 	return 1 - (1-r2)*float64(n-1)/float64(n-1-k)
 }
 
-// Refit is the information in a set of columns: new coefficients for each chunk, 4-fold by time inside it. It is the
-// mean R² of the chunks, and a chunk in which the response is constant does not count.
+// Refit measures the information in a set of columns. Each chunk gets new coefficients, with four folds by time. The
+// result is the mean R² over the chunks, without chunks with a constant response.
 func Refit(x [][]float64, y []float64, chunks [][]int) float64 {
 	sum, count := 0., 0.
 	for _, rows := range chunks {

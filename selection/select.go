@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Options are the choices of a selection. Defaults has those of research: change what differs.
+// Options are the options of a selection. Start from Defaults, which research has chosen.
 type Options struct {
-	Quadratic  bool               // each column also squared
+	Quadratic  bool               // also use the square of each column
 	Threshold  float64            // correlation above which one metric stands for another; 0: .95
-	Statistics []string           // columns that count; empty: all that the table has
-	Keep       []string           // measured in any case: rules, derived metrics or a person name them
+	Statistics []string           // columns to use; empty: all columns of the table
+	Keep       []string           // metrics to measure in any case, named by rules, derived metrics or a person
 	Previous   []string           // the list in force: it wins ties
-	Max        int                // most metrics that are chosen, for responses and for coverage; 0: no limit
+	Max        int                // limit for the chosen metrics, for responses and coverage together; 0: no limit
 	Folds      int                // of the cross-validation; 0: 6
-	Tolerance  float64            // the fewest metrics within this of the best R²; 0: .01
+	Tolerance  float64            // distance to the best R² within which the smallest size wins; 0: .01
 	Shifts     int                // circular shifts that a selection must beat; 0: no guard
-	Halves     int                // complementary halves of the blocks, for the frequencies; 0: none
-	Coverage   float64            // R² that each dropped metric must reach from those kept; 0: no tier of coverage
+	Halves     int                // number of complementary halves of the blocks, for the frequencies; 0: none
+	Coverage   float64            // R² that each dropped metric must reach from the kept ones; 0: no coverage tier
 	Seed       uint64             // of the halves
 	Cost       map[string]float64 // CPU µs of one reading, by source
 }
@@ -47,16 +47,16 @@ type Chosen struct {
 	Filled    float64 `json:"filled,omitempty"` // share of missing values, which the median of the block replaced
 }
 
-// Dropped is a metric that need not be measured, and what is known of it without.
+// Dropped is a metric that need not be measured, with the quality of its prediction.
 type Dropped struct {
 	Name           string  `json:"name"`
 	Source         string  `json:"source,omitempty"`
-	Representative string  `json:"representative,omitempty"` // the kept metric that is closest; empty: none
-	R              float64 `json:"r"`                        // correlation with it
+	Representative string  `json:"representative,omitempty"` // the closest kept metric; empty: none
+	R              float64 `json:"r"`                        // correlation with the representative
 	R2             float64 `json:"r2"`                       // from kept metrics, on held-out blocks
 }
 
-// Left is a metric that took no part, and why.
+// Left is a metric that took no part, with the reason.
 type Left struct {
 	Name   string `json:"name"`
 	Source string `json:"source,omitempty"`
@@ -67,15 +67,15 @@ type Left struct {
 type Out struct {
 	Torn       int `json:"torn"`        // read too soon after the row before
 	NoResponse int `json:"no_response"` // a response is missing or infinite
-	Outlying   int `json:"outlying"`    // a response is further than 20 robust standard deviations from its median
+	Outlying   int `json:"outlying"`    // a response is more than 20 robust standard deviations from its median
 	ShortUnit  int `json:"short_unit"`  // of a job with too few rows for coefficients of its own
 	Unordered  int `json:"unordered"`   // out of order in time: sorted, not left out
 }
 
-// Score is R² of a set of metrics, in three ways. Never print InSample alone.
+// Score is R² of a set of metrics in three ways. Never print InSample alone.
 type Score struct {
 	InSample float64 `json:"in_sample"` // fitted and scored on the same rows
-	Adjusted float64 `json:"adjusted"`  // InSample, less what noise alone would reach
+	Adjusted float64 `json:"adjusted"`  // InSample, reduced by the expectation for noise
 	HeldOut  float64 `json:"held_out"`  // mean over blocked folds: coefficients from the other folds
 	Low      float64 `json:"low"`       // of the folds
 	High     float64 `json:"high"`
@@ -99,8 +99,8 @@ type ModelTerm struct {
 // Model predicts a response: Intercept + sum of the terms, clipped to Low and High.
 type Model struct {
 	Response  string      `json:"response"`
-	Unit      string      `json:"unit,omitempty"`    // whose coefficients these are; empty: of all
-	Centred   bool        `json:"centred,omitempty"` // less each unit's median of a metric, mean of a response
+	Unit      string      `json:"unit,omitempty"`    // job or node of the coefficients; empty: all
+	Centred   bool        `json:"centred,omitempty"` // metrics minus their median, response minus its mean, per unit
 	Intercept float64     `json:"intercept"`
 	Terms     []ModelTerm `json:"terms"`
 	Low       float64     `json:"low"` // training range ± 25 %
@@ -110,7 +110,7 @@ type Model struct {
 	LogMSESD float64 `json:"log_mse_sd"`
 }
 
-// Selection is which metrics are worth measuring, and the evidence.
+// Selection is a selection of metrics worth measuring, with the evidence.
 type Selection struct {
 	Rows        int             `json:"rows"`
 	Blocks      int             `json:"blocks"`
@@ -119,13 +119,13 @@ type Selection struct {
 	Out         Out             `json:"out"`
 	Responses   []string        `json:"responses"`
 	Joint       bool            `json:"joint"` // each job has coefficients of its own
-	Scale       string          `json:"scale"` // asinh or linear: cross-validation decides
+	Scale       string          `json:"scale"` // asinh or linear, chosen by cross-validation
 	Predictable bool            `json:"predictable"`
-	Kept        []Chosen        `json:"kept"` // in the order in which they were chosen, tier after tier
+	Kept        []Chosen        `json:"kept"` // in the order of choice, tier after tier
 	Dropped     []Dropped       `json:"dropped"`
 	Left        []Left          `json:"left"`
 	Score       Score           `json:"score"`
-	Each        []ResponseScore `json:"each,omitempty"` // where there are several responses
+	Each        []ResponseScore `json:"each,omitempty"` // if there are several responses
 	Curve       []Point         `json:"curve"`
 	Shifted     float64         `json:"shifted"` // best held-out R² of the circular shifts
 	Regimes     int             `json:"regimes"`
@@ -140,7 +140,8 @@ type ResponseScore struct {
 	Score
 }
 
-// Select finds the fewest metrics that explain the responses of a table. Without responses it covers the metrics.
+// Select finds the smallest set of metrics that explain the responses of a table. Without responses it covers the
+// metrics.
 func Select(t *Table, o Options) (*Selection, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -184,12 +185,12 @@ func (s *Selection) warnRegimes() {
 	}
 }
 
-// scaleMargin is the R² by which raw values must be better than asinh. On the recorded counters of the study, smaller
-// differences were chance, and later rows favoured asinh.
+// scaleMargin is the R² by which raw values must beat asinh. On the recorded counters of the study, smaller differences
+// were chance, and later rows favoured asinh.
 const scaleMargin = .02
 
-// bestScale searches on both scales. The folds decide: they know each scale from training rows alone. Rates are
-// heavy-tailed, which asinh tames; a response that is linear in raw values loses by it.
+// bestScale searches on both scales and lets the folds decide, which compute each scale from training rows only. Asinh
+// tames heavy-tailed rates, but a response that is linear in raw values loses by it.
 func bestScale(d *Design, stars []Star, o Options, prefer preference, out *Selection) *search {
 	var lead []int
 	for _, s := range stars {
@@ -208,7 +209,7 @@ func bestScale(d *Design, stars []Star, o Options, prefer preference, out *Selec
 	return best
 }
 
-// decide finds the size, and whether it is better than chance.
+// decide finds the size of the selection, and decides whether it is better than chance.
 func (s *search) decide(out *Selection) bool {
 	for k, r := range s.held {
 		out.Curve = append(out.Curve, Point{Count: k, HeldOut: r})
@@ -221,7 +222,7 @@ func (s *search) decide(out *Selection) bool {
 	}
 	if len(folds) > 0 {
 		out.Score.Low, out.Score.High = folds[0], folds[len(folds)-1]
-		// Levels that differ between folds can be met by chance. What goes on within most folds cannot.
+		// Different levels in different folds can be predicted by chance. Movement within most folds cannot.
 		out.Predictable = best >= unpredictable && folds[len(folds)/2] > 0
 	}
 	if out.Predictable {
@@ -241,7 +242,7 @@ func (s *search) decide(out *Selection) bool {
 	return out.Predictable
 }
 
-// differenced counts the metrics that count by the differences of their values.
+// differenced counts the metrics that are used by their differences.
 func (d *Design) differenced() (n int) {
 	for _, g := range d.Metrics {
 		if d.Terms[g.Terms[0]].Scaling.Difference {
@@ -251,7 +252,7 @@ func (d *Design) differenced() (n int) {
 	return n
 }
 
-// explain fills in what the selection is and what is known of it.
+// explain fills in the kept metrics, with the evidence for them.
 func (s *search) explain(out *Selection) {
 	frequency := make([]float64, len(s.d.Metrics))
 	path := s.whole(s.size)
@@ -267,7 +268,7 @@ func (s *search) explain(out *Selection) {
 	}
 }
 
-// named is the metrics of d with these names.
+// named returns the indices of the named metrics of d.
 func (d *Design) named(names []string) []int {
 	var out []int
 	for i, m := range d.Metrics {
@@ -278,7 +279,7 @@ func (d *Design) named(names []string) []int {
 	return out
 }
 
-// keepInUse adds the metrics of the table that Options.Keep names, those that cannot be judged included.
+// keepInUse adds the metrics of the table that Options.Keep names, even if they could not be judged.
 func (s *Selection) keepInUse(t *Table, o Options) {
 	kept := make(map[string]bool)
 	for _, c := range s.Kept {
@@ -299,7 +300,7 @@ func (s *Selection) keepInUse(t *Table, o Options) {
 	s.Left = slices.DeleteFunc(s.Left, func(l Left) bool { return use[l.Name] })
 }
 
-// cover adds the tier of coverage, and says what is lost with each metric that is dropped.
+// cover adds the coverage tier, and fills in how well each dropped metric is predicted.
 func (s *Selection) cover(d *Design, o Options) {
 	var names []string
 	for _, c := range s.Kept {
@@ -328,7 +329,7 @@ func (s *Selection) cover(d *Design, o Options) {
 	}
 }
 
-// only is d with some of its metrics, which shares the columns. metrics ascend.
+// only returns d with some of its metrics, and shares the columns. metrics must ascend.
 func (d *Design) only(metrics []int) *Design {
 	o := *d
 	o.Metrics, o.Terms = nil, nil
@@ -347,7 +348,7 @@ func (d *Design) only(metrics []int) *Design {
 	return &o
 }
 
-// complete fills in what is zero, and finds what cannot be.
+// complete replaces zero values by defaults, and returns an error for invalid ones.
 func (o Options) complete() (Options, error) {
 	if o.Threshold == 0 {
 		o.Threshold = .95

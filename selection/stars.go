@@ -7,15 +7,16 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Star is a metric and those that it stands for.
+// Star is a metric with the metrics that it represents.
 type Star struct {
 	Metric  int       // of Design.Metrics
 	Members []int     // of Design.Metrics, without Metric itself
-	R       []float64 // correlation of each member with Metric: of its columns the weakest
+	R       []float64 // correlation of each member with Metric, by its weakest column
 }
 
-// Stars groups metrics: the metric that is strongest with the responses first takes all that depend on it, and so on.
-// Metrics of first lead before the others. So each member is close to its own representative, not to a chain.
+// Stars groups metrics. The metric with the strongest correlation with the responses takes all metrics that depend on
+// it, then the next one does, and so on. Metrics of first lead before all others. So each member is close to its own
+// representative, not to a chain.
 //
 // Dependence is the Z-test of the literal method, with the effective number of rows.
 func Stars(d *Design, threshold float64, first []int) []Star {
@@ -39,7 +40,7 @@ func stars(d *Design, threshold float64, first []int, prefer preference) []Star 
 		joined := false
 		for s := range out {
 			if i < len(first) {
-				break // a metric that leads joins none
+				break // a leading metric joins no other star
 			}
 			if r, ok := l.dependent(out[s].Metric, m); ok {
 				out[s].Members = append(out[s].Members, m)
@@ -55,8 +56,8 @@ func stars(d *Design, threshold float64, first []int, prefer preference) []Star 
 	return out
 }
 
-// strongest is the metrics by their correlation with the responses, strongest first. Those within the width of a tie
-// are equal, and the preferred one leads. So a metric in two units does not win by its last digit.
+// strongest returns the metrics by their correlation with the responses, strongest first. Metrics within the width of a
+// tie are equal, and the preferred one leads. So a metric that exists in two units does not win by its last digit.
 func strongest(d *Design, prefer preference) []int {
 	order := make([]int, len(d.Metrics))
 	bin := make([]int, len(d.Metrics))
@@ -78,7 +79,8 @@ func strongest(d *Design, prefer preference) []int {
 	return order
 }
 
-// strength is the largest r² of a column of the metric, summed over responses and over units with own coefficients.
+// strength returns the largest r² of a column of the metric, summed over responses and over units with own
+// coefficients.
 func (d *Design) strength(metric int) float64 {
 	units := []int{0, len(d.Rows)}
 	if d.Joint {
@@ -98,7 +100,7 @@ func (d *Design) strength(metric int) float64 {
 	return sum
 }
 
-// pearson is the correlation of two columns without missing values; 0 where one is constant.
+// pearson returns the correlation of two columns without missing values; 0 if one is constant.
 func pearson(x, y []float64) float64 {
 	n := float64(len(x))
 	mx, my := floats.Sum(x)/n, floats.Sum(y)/n
@@ -109,13 +111,13 @@ func pearson(x, y []float64) float64 {
 	return min(1, max(-1, (floats.Dot(x, y)-n*mx*my)/math.Sqrt(xx*yy)))
 }
 
-// leaders compares metrics with few row products: uncorrelated columns are told apart after a part of the rows.
+// leaders compares metrics with few products of rows: for uncorrelated columns a part of the rows is enough.
 type leaders struct {
 	d         *Design
 	threshold float64
 	rest      [][]float64 // of each term: its norm in the rows from the start of each part on
 	cuts      []int
-	auto      [][]float64 // autocorrelations of each term, computed when first asked for
+	auto      [][]float64 // autocorrelations of each term, computed on first use
 	lags      int
 }
 
@@ -160,8 +162,8 @@ func (l *leaders) dependent(leader, member int) (r float64, ok bool) {
 	return r, r <= 1
 }
 
-// closest is the correlation of a term with the leader's column of the same statistic. A leader without that statistic
-// counts with the closest of its columns.
+// closest returns the correlation of a term with the leader's column of the same statistic. If the leader lacks that
+// statistic, its closest column counts.
 func (l *leaders) closest(leader, term int) (best float64, found bool) {
 	terms := l.d.Metrics[leader].Terms
 	for _, t := range terms {
@@ -180,8 +182,8 @@ func (l *leaders) closest(leader, term int) (best float64, found bool) {
 	return best, found
 }
 
-// correlated is r of two terms, and whether it is above the threshold with 95 % confidence. By Cauchy and Schwarz the
-// rows that are left cannot add more than the product of their norms, so most pairs end early.
+// correlated returns r of two terms, and reports whether it is above the threshold with 95 % confidence. By Cauchy and
+// Schwarz the remaining rows cannot add more than the product of their norms, so most pairs end early.
 func (l *leaders) correlated(a, b int) (float64, bool) {
 	x, y := l.d.Terms[a].X, l.d.Terms[b].X
 	n := float64(len(x))
@@ -213,7 +215,7 @@ func significant(r, n, threshold float64) bool {
 	return (math.Atanh(math.Abs(r))-math.Atanh(threshold))*math.Sqrt(n-3) > zOf95
 }
 
-// effective is Bartlett's number of independent rows: n / (1 + 2 Σ ρa(k)ρb(k)), at most n.
+// effective returns Bartlett's number of independent rows: n / (1 + 2 Σ ρa(k)ρb(k)), at most n.
 func (l *leaders) effective(a, b int) float64 {
 	n := float64(len(l.d.Rows))
 	return min(n, n/max(1, 1+2*floats.Dot(l.autocorrelations(a), l.autocorrelations(b))))

@@ -6,21 +6,21 @@
 //	  └──Literal: the method of Yang, Schopf, Dumitrescu and Foster, as published, for comparison
 package selection
 
-// Table is observations: one row for each job and interval, each node and interval, or each line of a CSV. Missing
+// Table holds observations: one row for each job and interval, each node and interval, or each line of a CSV. Missing
 // values are NaN. Every slice has a value for each row.
 type Table struct {
 	Start     []int64  // of each row, in milliseconds; ascending within a unit
 	Unit      []int32  // the job or the node of each row, an index of Units; nil: all rows are of one
-	Units     []string // such as "4711/0" or the name of a node
+	Units     []string // names of jobs or nodes, such as "4711/0"
 	Metrics   []Metric
 	Responses []Response
-	Notes     []string // what reading left out or changed, with counts: a report repeats them
+	Notes     []string // parts of the input left out or changed, with counts: reports repeat them
 }
 
-// Rows is the number of rows.
+// Rows returns the number of rows.
 func (t *Table) Rows() int { return len(t.Start) }
 
-// Names is the names of the metrics, in their order.
+// Names returns the names of the metrics, in their order.
 func (t *Table) Names() []string {
 	names := make([]string, len(t.Metrics))
 	for i := range t.Metrics {
@@ -29,22 +29,22 @@ func (t *Table) Names() []string {
 	return names
 }
 
-// Metric is one metric, which is measured or not as a whole. It has a column for each statistic of its values.
+// Metric is one metric, with a column for each statistic of its values. It is measured or dropped as a whole.
 type Metric struct {
 	Name   string
 	Source string // the source that reads it, as the catalogue names it; empty: not known
 	Kind   string // ratio, rate or gauge; empty: not known
-	// Columns are one or more: the mean, and deciles where there are any.
+	// Columns are one or more: the mean, and the deciles if known.
 	Columns []Column
 }
 
 // Column is one statistic of a metric over the CPUs or nodes of a row.
 type Column struct {
-	Statistic string // mean, d0, d5 or d10; empty: the table has one value a row
+	Statistic string // mean, d0, d5 or d10; empty: one value a row
 	Values    []float64
 }
 
-// Response is what the metrics shall explain: the rate of an application, for example.
+// Response is a quantity that the metrics should explain, such as the rate of an application.
 type Response struct {
 	Name   string
 	Values []float64
