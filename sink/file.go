@@ -37,15 +37,23 @@ const chunkRows = 1024
 // pageBytes is the size of a page before compression. A compaction holds a page of every column of 32 files.
 const pageBytes = 32 << 10
 
-// sortRows brings rows into the order of a file: by job, restart, metric with null first, and interval.
+// sortRows brings rows into the order of a file.
 func sortRows(rows []schemas.Row) {
-	slices.SortStableFunc(rows, func(a, b schemas.Row) int {
-		return cmp.Or(
-			cmp.Compare(a.JobID, b.JobID),
-			cmp.Compare(a.Restart, b.Restart),
-			CompareNullFirst(a.Metric, b.Metric),
-			cmp.Compare(a.IntervalStart, b.IntervalStart))
-	})
+	slices.SortStableFunc(rows, func(a, b schemas.Row) int { return CompareRows(&a, &b) })
+}
+
+// CompareRows orders rows as every file of the archive does: by job, restart, metric with null first, and interval.
+func CompareRows(a, b *schemas.Row) int {
+	if c := cmp.Compare(a.JobID, b.JobID); c != 0 { // nearly always: cmp.Or would compare all of them
+		return c
+	}
+	if c := cmp.Compare(a.Restart, b.Restart); c != 0 {
+		return c
+	}
+	if c := CompareNullFirst(a.Metric, b.Metric); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.IntervalStart, b.IntervalStart)
 }
 
 // CompareNullFirst orders texts that may be missing. What is missing comes first, so that the same rows always make the

@@ -117,11 +117,7 @@ func (h *hour) add(r *row) {
 		h.high[*r.HighNode]++
 	}
 	h.spread(r.D0, r.D10)
-	s, ok := summaryOf(*r.Count, &schemas.Row{
-		Eps: copied(r.Eps), OrderStatistics: r.OrderStatistics, KnotValues: r.KnotValues, KnotRanks: r.KnotRanks,
-		AtomValues: r.AtomValues, AtomCounts: r.AtomCounts,
-	})
-	if ok {
+	if s, ok := summaryOf(*r.Count, &r.Row); ok {
 		h.shares = append(h.shares, s)
 	}
 }
@@ -297,24 +293,9 @@ func (f *folder) flush() error {
 func Fold(rows []schemas.Row) (all []Rollup, err error) {
 	f := &folder{out: func(r *Rollup) error { all = append(all, *r); return nil }}
 	for i := range rows {
-		r := ofSchema(&rows[i])
-		if err := f.add(&r); err != nil {
+		if err := f.add(&row{Row: rows[i]}); err != nil {
 			return nil, err
 		}
 	}
 	return all, f.flush()
-}
-
-// ofSchema returns a row of the archive as a compaction has it.
-func ofSchema(r *schemas.Row) row {
-	return row{
-		Cluster: r.Cluster, JobID: r.JobID, Restart: r.Restart, IntervalStart: r.IntervalStart,
-		IntervalMs: r.IntervalMs, Metric: r.Metric, Unit: r.Unit, Scope: r.Scope, Method: r.Method,
-		Parts: r.Parts, PartsReported: r.PartsReported, NodesExpected: r.NodesExpected,
-		NodesReported: r.NodesReported, Nodes: r.Nodes, Count: r.Count, Invalid: r.Invalid,
-		Mean: r.Mean, Stddev: r.Stddev, NodeStddev: r.NodeStddev, LowNode: r.LowNode, HighNode: r.HighNode,
-		D0: r.D0, D1: r.D1, D2: r.D2, D3: r.D3, D4: r.D4, D5: r.D5, D6: r.D6, D7: r.D7, D8: r.D8, D9: r.D9, D10: r.D10,
-		RankError: r.RankError, Lo: r.Lo, Hi: r.Hi, Eps: r.Eps, OrderStatistics: r.OrderStatistics,
-		KnotValues: r.KnotValues, KnotRanks: r.KnotRanks, AtomValues: r.AtomValues, AtomCounts: r.AtomCounts,
-	}
 }

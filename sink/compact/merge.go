@@ -247,7 +247,7 @@ func readBack(ctx context.Context, path string) (held tally, err error) {
 			return held, ctx.Err()
 		}
 		for i := range r.rows {
-			if held.rows > 0 && compare(&last, &r.rows[i]) > 0 {
+			if held.rows > 0 && sink.CompareRows(&last.Row, &r.rows[i].Row) > 0 {
 				return held, fmt.Errorf("%w: %s is not sorted at row %d", errDiffers, path, held.rows)
 			}
 			held.add(&r.rows[i])

@@ -18,12 +18,12 @@ func rowOfValues(start int64, values []float64, budget quantile.Budget) *row {
 	d, s := quantile.Certify(slices.Clone(values), budget)
 	metric, unit, scope, node := "m", "%", schemas.ScopeCore, "n1"
 	zero, stddev := 0.0, quantile.Stddev(d.M2, d.Count)
-	r := &row{
+	r := &row{Row: schemas.Row{
 		Cluster: "c", JobID: "7", IntervalStart: start, IntervalMs: 10_000, Metric: &metric, Unit: &unit, Scope: &scope,
 		Method: schemas.MethodExact, Parts: 1, PartsReported: 1, NodesExpected: 2, NodesReported: 1,
 		Count: &d.Count, Invalid: &d.Invalid, Mean: &d.Mean, Stddev: &stddev, NodeStddev: &zero,
 		LowNode: &node, HighNode: &node, D0: &d.Deciles[0], D10: &d.Deciles[10], Eps: &s.Eps, OrderStatistics: s.Order,
-	}
+	}}
 	for _, k := range s.Knots {
 		r.KnotValues, r.KnotRanks = append(r.KnotValues, k.Value), append(r.KnotRanks, k.Rank)
 	}
@@ -187,7 +187,7 @@ func TestRollupOfOddRows(t *testing.T) {
 	empty.Eps, empty.AtomValues, empty.AtomCounts = nil, nil, nil
 	bare := with(20_000, 7, 9)
 	bare.Eps, bare.AtomValues, bare.AtomCounts = nil, nil, nil
-	silent := &row{Cluster: "c", JobID: "6", IntervalMs: 10_000, NodesExpected: 4}
+	silent := &row{Row: schemas.Row{Cluster: "c", JobID: "6", IntervalMs: 10_000, NodesExpected: 4}}
 	got := fold(t, silent, empty, texts(with(10_000, 1, 2), "%", "n2"), texts(with(15_000, 1), "s", "n3"), bare,
 		texts(with(hourMs-1, 3), "%", "n2"), with(hourMs, 5))
 	if len(got) != 4 {

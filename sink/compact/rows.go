@@ -1,62 +1,16 @@
 package compact
 
 import (
-	"cmp"
 	"math"
 	"math/bits"
 
+	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 )
 
-// row is a schemas.Row, with the same columns. In a compacted file those of the certified summary are null: rollups
-// have what they say.
+// row is a row of the archive. In a compacted file the columns of the certified summary are null: the rollups have it.
 type row struct {
-	Cluster       string    `parquet:"cluster,dict"`
-	JobID         string    `parquet:"job_id,dict"`
-	Restart       int32     `parquet:"restart"`
-	IntervalStart int64     `parquet:"interval_start,timestamp(millisecond)"`
-	IntervalMs    int64     `parquet:"interval_ms"`
-	Metric        *string   `parquet:"metric,optional,dict"`
-	Unit          *string   `parquet:"unit,optional,dict"`
-	Scope         *string   `parquet:"scope,optional,dict"`
-	Method        string    `parquet:"method,dict"`
-	Parts         int32     `parquet:"parts"`
-	PartsReported int32     `parquet:"parts_reported"`
-	NodesExpected int32     `parquet:"nodes_expected"`
-	NodesReported int32     `parquet:"nodes_reported"`
-	Nodes         *int32    `parquet:"nodes,optional"`
-	Count         *int64    `parquet:"count,optional"`
-	Invalid       *int64    `parquet:"invalid,optional"`
-	Mean          *float64  `parquet:"mean,optional"`
-	Stddev        *float64  `parquet:"stddev,optional"`
-	NodeStddev    *float64  `parquet:"node_stddev,optional"`
-	LowNode       *string   `parquet:"low_node,optional,dict"`
-	HighNode      *string   `parquet:"high_node,optional,dict"`
-	D0            *float64  `parquet:"d0,optional"`
-	D1            *float64  `parquet:"d1,optional"`
-	D2            *float64  `parquet:"d2,optional"`
-	D3            *float64  `parquet:"d3,optional"`
-	D4            *float64  `parquet:"d4,optional"`
-	D5            *float64  `parquet:"d5,optional"`
-	D6            *float64  `parquet:"d6,optional"`
-	D7            *float64  `parquet:"d7,optional"`
-	D8            *float64  `parquet:"d8,optional"`
-	D9            *float64  `parquet:"d9,optional"`
-	D10           *float64  `parquet:"d10,optional"`
-	RankError     *float64  `parquet:"rank_error,optional"`
-	Lo            []float64 `parquet:"lo,optional,list"`
-	Hi            []float64 `parquet:"hi,optional,list"`
-
-	Eps             *float64  `parquet:"eps,optional"`
-	OrderStatistics []float64 `parquet:"order_statistics,optional,list"`
-	KnotValues      []float64 `parquet:"knot_values,optional,list"`
-	KnotRanks       []int64   `parquet:"knot_ranks,optional,list"`
-	AtomValues      []float64 `parquet:"atom_values,optional,list"`
-	AtomCounts      []int64   `parquet:"atom_counts,optional,list"`
-
-	LowNodeMean  *float64 `parquet:"low_node_mean,optional"`
-	HighNodeMean *float64 `parquet:"high_node_mean,optional"`
-
+	schemas.Row
 	fresh bool // no rollup has it yet
 }
 
@@ -130,27 +84,6 @@ func ofSummary(name string) bool {
 		return true
 	}
 	return false
-}
-
-// compare orders rows as every file of the archive does: by job, restart, metric with null first, and interval.
-func compare(a, b *row) int {
-	if c := cmp.Compare(a.JobID, b.JobID); c != 0 {
-		return c
-	}
-	if c := cmp.Compare(a.Restart, b.Restart); c != 0 {
-		return c
-	}
-	switch {
-	case a.Metric == nil && b.Metric != nil:
-		return -1
-	case a.Metric != nil && b.Metric == nil:
-		return 1
-	case a.Metric != nil:
-		if c := cmp.Compare(*a.Metric, *b.Metric); c != 0 {
-			return c
-		}
-	}
-	return cmp.Compare(a.IntervalStart, b.IntervalStart)
 }
 
 // Odd constants without a pattern, as wyhash has them.

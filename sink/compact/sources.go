@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/weirhpc/weir/sink"
 )
 
 // input is a sorted file: a file of the archive, or a run. It has few methods, and so two kinds of files can be merged.
@@ -25,7 +27,7 @@ type source struct {
 type sources []source
 
 func (s sources) less(i, j int) bool {
-	c := compare(&s[i].rows[s[i].at], &s[j].rows[s[j].at])
+	c := sink.CompareRows(&s[i].rows[s[i].at].Row, &s[j].rows[s[j].at].Row)
 	return c < 0 || c == 0 && s[i].place < s[j].place
 }
 
