@@ -8,19 +8,21 @@ import (
 
 // placeBounded places jobs so that no collector takes more than LMax and each job is near its nodes. It holds:
 //
-//   - Every node of every job has one collector. A job of one node is reduced there, for at most LocalMax jobs
-//     (0: all). Jobs that are local already come first.
-//   - Nothing moves without need. A job keeps its collectors while these exist and hold it, whatever other jobs
-//     do. Nodes that it gains join it if there is room. Otherwise the whole job moves if any collector has room for it.
-//   - No collector exceeds LMax while all jobs together fit: the sum of the loads is at most collectors * LMax.
-//     If nodes differ in weight, one may be heavier than the room of every collector. A collector that is beyond LMax because loads grew gives away the fewest jobs that bring it below.
+//   - Every node of every job has one collector. A job of one node is reduced there, for at most LocalMax jobs (0:
+//     all). Jobs that are local already come first.
+//   - Nothing moves without need. A job keeps its collectors while these exist and hold it, whatever other jobs do.
+//     Nodes that it gains join it if there is room. Otherwise the whole job moves if any collector has room for it.
+//   - No collector exceeds LMax while all jobs together fit: the sum of the loads is at most collectors * LMax. If
+//     nodes differ in weight, one may be heavier than the room of every collector. A collector that is beyond LMax
+//     because loads grew gives away the fewest jobs that bring it below.
 //   - The heaviest job comes first. It goes whole to one collector if any has room for it: the collector with the
-//     least
-//     total distance, then the least load, then the lowest number. So the total distance is the least possible if loads are low.
-//   - A job that fits no collector is split over as few as possible. Collectors that are home to most of
-//     its nodes come first, and as many nodes as fit stay at home.
+//     least total distance, then the least load, then the lowest number. So the total distance is the least possible
+//     if loads are low.
+//   - A job that fits no collector is split over as few as possible. Collectors that are home to most of its nodes
+//     come first, and as many nodes as fit stay at home.
 //   - If the jobs do not fit, Overloaded is set, and Needed is the number of collectors of LMax that would do. The
-//     bound is then the mean load, so that the jobs are spread evenly. An eighth is added once jobs have collectors: without it every change of a load would split jobs.
+//     bound is then the mean load, so that the jobs are spread evenly. An eighth is added once jobs have collectors:
+//     without it every change of a load would split jobs.
 //
 // Lost collectors take nothing, and their load is placed anew. At least one collector is left.
 func placeBounded(l *Layout, tasks []Task, lim Limits) Assignment {

@@ -40,8 +40,7 @@ type Simulated struct {
 //
 //   - One job of N/3 nodes runs for ever. It is above l_max, and so the only one that is spread.
 //   - Other jobs of two and more nodes are whole at one collector. Each is within N/12 if that is at least 2, and
-//     together
-//     they are below N/3.
+//     together they are below N/3.
 //   - There are jobs of one node, and one node with two jobs on its CPUs.
 //   - Jobs start and end as intervals pass. An end is known once it has happened. Some happen between the plan of an
 //     interval and its end.
