@@ -15,8 +15,8 @@ import (
 var ErrOldBroker = errors.New("weir needs Kafka 4.0 or later")
 
 // transactionVersion is the level of Kafka's feature transaction.version from which a broker itself guards
-// transactions. A producer that was fenced, or whose transaction timed out, can then not add to its successor's. Kafka
-// 4.0 is the first to have it.
+// transactions. From then on, a producer that was fenced, or that let its transaction time out, cannot add to its
+// successor's transaction. Kafka 4.0 introduced it.
 const transactionVersion = 2
 
 // CheckBrokers returns ErrOldBroker if a broker that answers is older than Kafka 4.0, or still behaves as an older one.

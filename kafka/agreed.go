@@ -22,7 +22,7 @@ var ErrUnsure = errors.New("the brokers do not agree about the topic, or too few
 // errNoAnswer is returned if a broker answers another question.
 var errNoAnswer = errors.New("it answers about other partitions")
 
-// answerLimit is how long a broker has to answer a question to all of them.
+// answerLimit is the time limit for a broker to answer a question to all brokers.
 const answerLimit = 3 * time.Second
 
 // Standing is the state of a partition, as reported by the leader that the brokers agree on.
@@ -38,7 +38,7 @@ func (s Standing) By() string {
 
 // Agreed is the state of a topic that its brokers agree on.
 type Agreed struct {
-	ID         string // in hex; empty where the brokers give none
+	ID         string // in hex; empty if the brokers give none
 	Partitions map[int32]Standing
 }
 

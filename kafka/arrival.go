@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// StampArrival makes an embedded broker give records its own time where their topic asks for LogAppendTime. The broker,
-// kfake, keeps the producer's time otherwise, and then no clock would be a witness of another.
+// StampArrival makes an embedded broker give records its own time if their topic asks for LogAppendTime. Otherwise the
+// broker, kfake, would keep the producer's time, and no clock could be checked against another.
 func StampArrival(cluster *kfake.Cluster) {
 	stamps := map[[16]byte]bool{} // by topic; one request is controlled at a time
 	byArrival := func(t *kmsg.ProduceRequestTopic) bool {
@@ -46,18 +46,18 @@ func StampArrival(cluster *kfake.Cluster) {
 				stampBatch(p.Records, time.Now().UnixMilli())
 			}
 		}
-		return nil, nil, false // kfake goes on with what was changed
+		return nil, nil, false // kfake continues with the changed request
 	})
 }
 
-// Where a record batch of the second format has its fields. The checksum covers everything behind it.
+// Positions of the fields in a record batch of the second format. The checksum covers everything behind it.
 const (
 	atMagic, atChecksum, atAttributes, atFirstTime, atMaxTime = 16, 17, 21, 27, 35
 	batchHeader                                               = 61
 )
 
-// stampBatch moves the times of a batch so that its latest record has the time of arrival. The records keep their
-// distances. A batch that is damaged stays as it is: the broker refuses it.
+// stampBatch moves the times of a batch so that its latest record bears the time of arrival. The distances between the
+// records stay. It leaves a damaged batch as it is: the broker refuses it.
 func stampBatch(batch []byte, nowMs int64) {
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	if len(batch) < batchHeader || batch[atMagic] != 2 ||

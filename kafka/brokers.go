@@ -26,7 +26,7 @@ type Brokers struct {
 // absent is a broker that could not be reached.
 type absent struct {
 	retry.Trouble
-	tried time.Time // last try that failed; zero where it was reached since
+	tried time.Time // last failed attempt; zero once it has been reached since
 }
 
 var _ kgo.HookBrokerConnect = (*Brokers)(nil)

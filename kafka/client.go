@@ -2,8 +2,8 @@
 // makes and checks topics, and runs the embedded broker. It holds the only code that knows Kafka's transactions and
 // groups.
 //
-// It does not wrap the client: stages use kgo itself, with the options that this package makes. Package config has the
-// settings as plain data, package schemas has the records. The stages decide what a transaction holds.
+// It does not wrap the client: stages use kgo itself, with the options that this package makes. Package config defines
+// the settings as plain data, package schemas the records. The stages decide on the contents of a transaction.
 package kafka
 
 import (
@@ -29,9 +29,9 @@ var ErrNoBrokers = errors.New("kafka.brokers is empty: name at least one broker,
 // broker, so it may ask the one that was cut several times in a row.
 const leaderAge = 3 * time.Second
 
-// ClientOpts returns the options that every Kafka client of weir has: where the brokers are, how to log in, and how
-// long to wait. Callers add their own. The client does nothing after ctx has ended. Otherwise its close would wait ten
-// seconds for a broker that hangs. So ctx must not outlast the need for answers.
+// ClientOpts returns the options that all Kafka clients of weir share: the addresses of the brokers, the login, and the
+// time limits. Callers add their own. The client does nothing after ctx has ended; otherwise its close would wait ten
+// seconds for a broker that hangs. So ctx must stay alive as long as answers are needed, and no longer.
 func ClientOpts(ctx context.Context, c config.Config) ([]kgo.Opt, error) {
 	if len(c.Kafka.Brokers) == 0 {
 		return nil, ErrNoBrokers
@@ -50,9 +50,9 @@ func ClientOpts(ctx context.Context, c config.Config) ([]kgo.Opt, error) {
 		kgo.RequestTimeoutOverhead(5 * time.Second),
 		kgo.ProducerBatchMaxBytes(schemas.MaxMessageBytes),
 		kgo.DisableClientMetrics(),
-		// A fetch session saves naming many partitions in each fetch, and we read few. It would cost each agent one of
-		// the 1,000 slots that a broker keeps. At its end the client waits for a last answer, ten seconds where the
-		// broker hangs.
+		// A fetch session avoids naming many partitions in each fetch, and we read few. It would occupy, for each
+		// agent, one of the 1,000 slots of a broker. At its end the client waits for a last answer, for ten seconds if
+		// the broker hangs.
 		kgo.DisableFetchSessions(),
 		kgo.WithHooks(fromConfluent{publicTopics(c.Prefix)}),
 	}

@@ -77,7 +77,7 @@ func startEmbedded(
 	return &Embedded{cluster, stop, lock, cluster.ListenAddrs()[0]}, nil
 }
 
-// Addr returns where the broker listens, as host:port.
+// Addr returns the broker's address, as host:port.
 func (b *Embedded) Addr() string { return b.addr }
 
 // Close ends the broker and then frees its directory.

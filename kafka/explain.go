@@ -16,14 +16,14 @@ import (
 	"github.com/weirhpc/weir/config"
 )
 
-// explainedError is an error of a Kafka client that Explain has explained.
+// explainedError is an error of a Kafka client, with the explanation that Explain added.
 type explainedError struct{ error }
 
-// Unwrap returns the error as the client has it.
+// Unwrap returns the client's own error.
 func (e explainedError) Unwrap() error { return e.error }
 
-// Explain returns err with what a Kafka client's error leaves out: who was refused, by whom, and the remedy. It returns
-// nil, an error that it does not know, and one that it has explained before as they are.
+// Explain adds to err the facts that a Kafka client's error leaves out: who was refused, by whom, and the remedy. It
+// returns nil, an unknown error and an error that it has explained before unchanged.
 func Explain(k config.Kafka, err error) error {
 	var before explainedError
 	if err == nil || errors.As(err, &before) {
@@ -35,7 +35,7 @@ func Explain(k config.Kafka, err error) error {
 	return err
 }
 
-// remedy is what mends err. It is empty for an unknown error.
+// remedy returns advice against err. It is empty for an unknown error.
 func remedy(k config.Kafka, err error) string {
 	for _, of := range []func(config.Kafka, error) string{denied, clockRefused, loginRefused, tlsRefused, wrongPort} {
 		if text := of(k, err); text != "" {
@@ -97,7 +97,7 @@ func clockRefused(_ config.Kafka, err error) string {
 		"(log.message.timestamp.after.max.ms): compare them, and set the wrong one"
 }
 
-// loginRefused explains what SASL refuses.
+// loginRefused explains refusals by SASL.
 func loginRefused(k config.Kafka, err error) string {
 	switch {
 	case errors.Is(err, kerr.SaslAuthenticationFailed):

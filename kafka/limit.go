@@ -11,13 +11,13 @@ import (
 const (
 	// maxRequestBytes bounds a request to the embedded broker, as socket.request.max.bytes of Kafka does by default.
 	maxRequestBytes = 100 << 20
-	// reserved is how many bytes the broker may reserve for a request that has not come yet.
+	// reserved is the number of bytes that the broker may reserve for a request before it arrives.
 	reserved = 1 << 20
 )
 
-// limitedListener shows the embedded broker the requests of its clients. The broker reserves the memory that the first
-// four bytes of a request name, up to 4 GiB. So a longer request is held back until it has come, and one that no client
-// of Kafka sends ends its connection.
+// limitedListener filters the requests that reach the embedded broker. The broker reserves the memory that the first
+// four bytes of a request announce, up to 4 GiB. So the listener holds back a longer request until all of it has
+// arrived, and closes the connection if no client of Kafka sends such a request.
 type limitedListener struct{ net.Listener }
 
 // Accept implements net.Listener.
@@ -33,7 +33,7 @@ func (l limitedListener) Accept() (net.Conn, error) {
 // reads it in one goroutine at a time.
 type limitedConn struct {
 	net.Conn
-	held bytes.Buffer // what the broker has not read yet
+	held bytes.Buffer // bytes that the broker has not read yet
 	rest int64        // bytes of the request that are still to come
 }
 

@@ -20,7 +20,7 @@ import (
 const (
 	// session is the shortest that brokers accept by default. After it the partitions of a dead member move on.
 	session = 6 * time.Second
-	// heartbeat is how often a member asks its group whether anything has changed.
+	// heartbeat is the time between two heartbeats, by which a member learns about changes in its group.
 	heartbeat = 500 * time.Millisecond
 	// rebalance is how long a group waits for members that do not join again. It must not exceed the extra time that
 	// clients give a join beyond it. The embedded broker restarts its wait whenever a member tries again. So two
@@ -40,16 +40,16 @@ type Member struct {
 	Config   config.Config
 	Group    string
 	Topic    string
-	Instance string // a process restarted under this name has its partitions back at once; empty for none
+	Instance string // a process restarted under this name gets its partitions back at once; empty for none
 	Brokers  *Brokers
 	// Own does the work of a partition until its ctx ends. The ctx ends when the group takes the partition away. An
 	// error is one that waiting does not mend, and ends the membership.
 	Own func(ctx context.Context, partition int32) error
 	// Beside runs beside the work, on the member's connection. An error ends the membership. It may be nil.
 	Beside func(ctx context.Context, adm *kadm.Client) error
-	// Assigned is told at each answer of the group whether this member owns anything now. It may be nil.
+	// Assigned is called at each answer of the group, with whether this member owns anything now. It may be nil.
 	Assigned func(owns bool)
-	// Waiting is told why the group does not answer.
+	// Waiting is called with the reason if the group does not answer.
 	Waiting func(err error)
 
 	opts []kgo.Opt // of the client: tests have a network in memory
@@ -142,9 +142,9 @@ func (m *Member) leave(ctx context.Context, group *kgo.Client) {
 	if err := group.LeaveGroupContext(ctx); err != nil || m.Instance == "" || id == "" {
 		return
 	}
-	// For a member with a name the client only ends its loops, and the partitions would wait for the session's end. A
-	// member that ends gives them up here, while one that was killed has them back at its restart. The request has the
-	// member's id, so it does not remove another process that took the name.
+	// For a member with a name the client only ends its loops, and the partitions would wait until the session times
+	// out. A member that ends gives them up here; a member that was killed gets them back at its restart. The request
+	// contains the member's id, so it does not remove another process that took the name.
 	member := kmsg.NewLeaveGroupRequestMember()
 	member.MemberID, member.InstanceID = id, new(m.Instance)
 	request := kmsg.NewPtrLeaveGroupRequest()
@@ -152,11 +152,11 @@ func (m *Member) leave(ctx context.Context, group *kgo.Client) {
 	_, _ = request.RequestWith(ctx, group)
 }
 
-// Yield waits for d, and for at least two heartbeats. In these the group tells whether the partition is still ours. So
-// a member that its rightful successor fenced does not fence it back.
+// Yield waits for d, and for at least two heartbeats. During these the group reports whether the partition is still
+// ours. So a member that its rightful successor fenced does not fence it back.
 func Yield(ctx context.Context, d time.Duration) { retry.Pause(ctx, max(2*heartbeat, d)) }
 
-// works is what a member does for the partitions that it owns.
+// works manages a member's work for the partitions that it owns.
 type works struct {
 	own     func(ctx context.Context, partition int32) error
 	end     context.CancelCauseFunc
@@ -164,7 +164,7 @@ type works struct {
 	running map[int32]*work
 }
 
-// work is what runs for one partition. done is closed once nothing of it runs any more.
+// work is the running work for one partition. done is closed once all of it has returned.
 type work struct {
 	cancel context.CancelFunc
 	done   chan struct{}

@@ -17,12 +17,11 @@ import (
 // ErrNoPartition is returned when a topic or its partition does not exist.
 var ErrNoPartition = errors.New("no such partition: `weir topics create` makes what is missing")
 
-// Range is what to read of a partition: the offsets from From up to, and without, To. To is at most the last stable
-// offset.
+// Range is a part of a partition: the offsets from From up to, and without, To. To is at most the last stable offset.
 type Range struct{ From, To int64 }
 
-// Bounds returns the first offset of a partition and its last stable offset, where a reader of committed records ends.
-// The end is final only for a caller that has fenced the partition's only writer. For all others it moves on.
+// Bounds returns the first offset of a partition and its last stable offset, at which a reader of committed records
+// ends. The end is final only for a caller that has fenced the partition's only writer. For all others it moves on.
 func Bounds(ctx context.Context, adm *kadm.Client, topic string, partition int32) (start, end int64, err error) {
 	starts, ends, err := listBounds(ctx, adm, topic)
 	if err != nil {
@@ -32,8 +31,8 @@ func Bounds(ctx context.Context, adm *kadm.Client, topic string, partition int32
 	return r.From, r.To, err
 }
 
-// TopicID returns Kafka's id of a topic in hex. It is empty where the brokers give none. A topic that is deleted and
-// made again has another id.
+// TopicID returns Kafka's id of a topic in hex. It is empty if the brokers give none. A topic that is deleted and made
+// again gets another id.
 func TopicID(d kadm.TopicDetail) string {
 	if d.ID == (kadm.TopicID{}) {
 		return ""
@@ -66,7 +65,7 @@ var ErrOpenTransaction = errors.New("a transaction is still open: try again when
 // included. It first waits until these transactions have ended, at most for wait.
 //
 // Brokers mark the end of a transaction in one partition after the other. So a committed record of one topic may be
-// read while the last stable offset of another still hides what the same transaction wrote there.
+// read while the last stable offset of another still hides the records of the same transaction there.
 func SettledBounds(ctx context.Context, adm *kadm.Client, topic string, wait time.Duration) (map[int32]Range, error) {
 	ends, err := adm.ListEndOffsets(ctx, topic)
 	if err != nil {
@@ -102,8 +101,8 @@ func SettledBounds(ctx context.Context, adm *kadm.Client, topic string, wait tim
 	}
 }
 
-// listBounds asks for all partitions of a topic at once. The end is that of the last stable offset: records of open
-// transactions do not count as there.
+// listBounds asks for all partitions of a topic at once. The end is the last stable offset, so records of open
+// transactions lie beyond it.
 func listBounds(ctx context.Context, adm *kadm.Client, topic string) (starts, ends kadm.ListedOffsets, err error) {
 	if starts, err = adm.ListStartOffsets(ctx, topic); err != nil {
 		return nil, nil, fmt.Errorf("asking where %s begins: %w", topic, err)
@@ -161,8 +160,8 @@ func ReadPartition(
 
 // ReadRanges calls each with every committed record of the ranges of a topic's partitions, then returns. The records of
 // one partition come in order. The record at To - 1 may be a transaction's marker, which is not passed on. It ends the
-// range, and as the last record it is never compacted away. The client has ReaderOpts, and reads for one caller at a
-// time.
+// range, and as the last record it is never compacted away. The client must have been made with ReaderOpts, and reads
+// for one caller at a time.
 func ReadRanges(
 	ctx context.Context, cl *kgo.Client, topic string, ranges map[int32]Range, each func(r *kgo.Record) error,
 ) error {

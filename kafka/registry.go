@@ -38,7 +38,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// errRegistry is returned when the registry is not there, refuses, or has other schemas than weir.
+// errRegistry is returned if the registry is unreachable, refuses a request, or holds other schemas than weir's.
 var errRegistry = errors.New("schema registry")
 
 // CheckRegistryFiles returns nil if the files that section registry names can be read.
@@ -90,7 +90,7 @@ func Subject(prefix, topic string) string { return prefix + topic + "-value" }
 // avroSchema is a shipped schema as the registry takes it.
 func avroSchema(s schemas.Schema) sr.Schema { return sr.Schema{Schema: s.Text} }
 
-// lookup returns the id of a schema under a subject. It is 0 where the registry does not know it there.
+// lookup returns the id of a schema under a subject. It is 0 if the registry does not know it there.
 func (r registry) lookup(ctx context.Context, subject string, s schemas.Schema) (uint32, error) {
 	found, err := r.LookupSchema(ctx, subject, avroSchema(s))
 	if notThere(err) {
@@ -118,7 +118,7 @@ func (r registry) checkID(subject string, id int) (uint32, error) {
 	return uint32(id), nil
 }
 
-// otherAPI is the remedy where something else answers.
+// otherAPI is the remedy if another service answers.
 const otherAPI = "check that registry.url has Confluent's API: Apicurio has it below /apis/ccompat/v7"
 
 // explain names the registry, the subject and the remedy.
@@ -140,7 +140,7 @@ func (r registry) explain(subject string, err error) error {
 	return fmt.Errorf("%w %s: subject %s: %w: %s", errRegistry, r.url, subject, err, remedy)
 }
 
-// incompatible is the error of a subject that holds what weir's schemas do not follow.
+// incompatible is the error of a subject with a version that weir's schemas are not compatible with.
 func (r registry) incompatible(subject, reason string) error {
 	return fmt.Errorf("%w %s: subject %s has a version with which weir's schema is not compatible (%s): "+
 		"if it is not weir's, delete the subject, or use another prefix; otherwise set its compatibility to BACKWARD",
@@ -148,10 +148,11 @@ func (r registry) incompatible(subject, reason string) error {
 }
 
 // RegisterSchemas registers the shipped schemas of the public topics, and returns their ids by the keys of topic
-// schemas. It registers nothing where one of them is not compatible with what the registry has.
+// schemas. It registers nothing if one of them is not compatible with the registry's versions.
 //
-// Older schemas go first, for they were first. Where a newer one is there, a missing older one stays away: as the
-// latest version it would mislead the registry's tools. Nothing needs its id, since weir writes the newest only.
+// Older schemas are registered first, in the order of their history. If a newer one is already registered, a missing
+// older one is left out: as the latest version it would mislead the registry's tools. Nothing needs its id, since weir
+// writes the newest only.
 func RegisterSchemas(ctx context.Context, cfg config.Config) (map[string]uint32, error) {
 	r, err := newRegistry(cfg.Registry)
 	if err != nil {
@@ -247,10 +248,10 @@ func CheckRegistry(ctx context.Context, cfg config.Config, ids map[string]uint32
 	return errors.Join(faults...)
 }
 
-// afterwards is what new ids entail.
+// afterwards lists the steps that new ids require.
 const afterwards = "then restart collect, merge, find and balance; records of before keep ids that the registry lacks"
 
-// hasID tells the id that records have, where there is one.
+// hasID describes the id that records carry, if there is one.
 func hasID(id uint32) string {
 	if id == 0 {
 		return ""

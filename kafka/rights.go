@@ -11,7 +11,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Right is what a role may do to one resource: an entry of Kafka's access control list.
+// Right is a permission of a role on one resource: an entry of Kafka's access control list.
 type Right struct {
 	Type       kmsg.ACLResourceType        `json:"resource_type"`
 	Name       string                      `json:"resource_name"`
@@ -19,7 +19,7 @@ type Right struct {
 	Operations []kmsg.ACLOperation         `json:"operations"`
 }
 
-// OperationName is what Kafka's tools call an operation, such as DescribeConfigs.
+// OperationName returns the name of an operation in Kafka's tools, such as DescribeConfigs.
 func OperationName(o kmsg.ACLOperation) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(strings.ToLower(o.String()), "_") {
@@ -38,11 +38,11 @@ type role struct {
 	look         []string // groups that the role only describes
 }
 
-// roles is the table of all roles but topics. A topic that a role needs for an option is there only where the
-// configuration has that option.
+// roles is the table of all roles but topics. A topic that a role needs for an option is listed only if the
+// configuration sets that option.
 func roles(cfg config.Config) []role {
 	table := append(services(cfg), readers()...)
-	if cfg.Topics.Wire == config.WireConfluent { // those who write public topics look up the ids of the registry
+	if cfg.Topics.Wire == config.WireConfluent { // writers of public topics look up the ids of the registry
 		for i := range table {
 			if writesPublic(table[i].write) {
 				table[i].read = append(table[i].read, schemas.TopicSchemas)
@@ -94,7 +94,7 @@ func services(cfg config.Config) []role {
 	}
 }
 
-// readers are those who only read, and who orders measurements.
+// readers are the roles that only read, and the role that orders measurements.
 func readers() []role {
 	return []role{
 		{
@@ -131,7 +131,7 @@ func readers() []role {
 	}
 }
 
-// writesPublic reports whether one of the topics has the form of topics.wire.
+// writesPublic reports whether the form of one of the topics depends on topics.wire.
 func writesPublic(topics []string) bool {
 	return slices.ContainsFunc(topics, func(topic string) bool {
 		return topic == schemas.TopicJobSummary || topic == schemas.TopicFindings || topic == schemas.TopicJobs
@@ -202,9 +202,9 @@ func Roles() []string {
 	return append(names, topicsRole)
 }
 
-// Rights returns the least that a role needs under a configuration. Kafka implies Describe by Read and Write, and
-// DescribeConfigs by AlterConfigs. Each right has a resource of its own, except that a topic that a role reads and
-// writes has two. An unknown role is an error.
+// Rights returns the least permissions that a role needs under a configuration. Kafka implies Describe by Read and
+// Write, and DescribeConfigs by AlterConfigs. Each right concerns another resource, except that a topic that a role
+// both reads and writes occurs twice. An unknown role is an error.
 func Rights(cfg config.Config, name string) ([]Right, error) {
 	if name == topicsRole {
 		return topicsRights(cfg), nil

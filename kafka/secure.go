@@ -123,7 +123,7 @@ func certificate(t config.TLS) (tls.Certificate, error) {
 	return pair, nil
 }
 
-// mechanism returns nil where no SASL is configured. The password is read once here to fail early, and again at each
+// mechanism returns nil if no SASL is configured. The password is read once here to fail early, and again at each
 // connection, so that a new one needs no restart.
 func mechanism(s config.SASL) (sasl.Mechanism, error) {
 	if s.Mechanism == config.NoSASL {

@@ -14,13 +14,13 @@ import (
 )
 
 // StartSessions lets an embedded broker give up every dead member of a group, until stop is called. Its client needs
-// opts only on a network that is not the system's.
+// opts only on a network other than the system's.
 //
 // The broker, kfake, starts a new member's session when it answers the join. If the connection has ended by then, it
 // may start none. The leader then gives partitions to a member that no timeout ever removes. One heartbeat in the name
-// of each member of a new generation starts its session. A live member goes on with its own heartbeats, and kfake gives
-// up a dead one. StartSessions itself removes no member. It can go once kfake starts a session even if its answer is
-// lost (group.reply).
+// of each member of a new generation starts its session. A live member continues with its own heartbeats, and kfake
+// gives up a dead one. StartSessions itself removes no member. It becomes unnecessary once kfake starts a session even
+// if its answer is lost (group.reply).
 func StartSessions(cluster *kfake.Cluster, opts ...kgo.Opt) (stop func(), err error) {
 	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(cluster.ListenAddrs()...))...)
 	if err != nil {
@@ -31,7 +31,7 @@ func StartSessions(cluster *kfake.Cluster, opts ...kgo.Opt) (stop func(), err er
 	go func() {
 		defer close(done)
 		defer cl.Close()
-		started := map[string]int32{} // by group: the last generation whose members have sessions
+		started := map[string]int32{} // by group: the last generation with sessions for its members
 		for retry.Pause(ctx, time.Second) {
 			groups, err := kadm.NewClient(cl).ListGroups(ctx)
 			if err != nil {

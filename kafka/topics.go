@@ -19,7 +19,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// ErrTopics is returned when the topics are not what weir needs to be correct.
+// ErrTopics is returned if the topics lack settings that weir needs to be correct.
 var ErrTopics = errors.New("topics are not as weir needs them")
 
 // Topics is the table of topics of a configuration, with its prefix. Commands create and check these, and no others.
@@ -32,9 +32,9 @@ func Topics(cfg config.Config) []schemas.Topic {
 	})
 }
 
-// CreateTopics makes the topics that are missing, and gives the others the settings of the table. It writes every
-// schema to the topic of schemas, with the registry's id where ids has it by the record's key. It cannot change a
-// number of partitions: CheckTopics reports where that differs.
+// CreateTopics makes the missing topics, and gives the others the settings of the table. It writes every schema to the
+// topic of schemas, with the registry's id if ids contains one under the record's key. It cannot change a number of
+// partitions: CheckTopics reports such a difference.
 func CreateTopics(ctx context.Context, cl *kgo.Client, topics []schemas.Topic, ids map[string]uint32) error {
 	adm := kadm.NewClient(cl)
 	for _, t := range topics {
@@ -57,7 +57,7 @@ func CreateTopics(ctx context.Context, cl *kgo.Client, topics []schemas.Topic, i
 	return publishSchemas(ctx, cl, topics, ids)
 }
 
-// alterTopic sets our settings, and leaves all others as an administrator has them.
+// alterTopic sets our settings, and leaves the administrator's values of all others.
 func alterTopic(ctx context.Context, adm *kadm.Client, t schemas.Topic) error {
 	var alter []kadm.AlterConfig
 	for _, k := range slices.Sorted(maps.Keys(t.Config)) {
@@ -99,7 +99,7 @@ func publishSchemas(ctx context.Context, cl *kgo.Client, topics []schemas.Topic,
 		return cl.ProduceSync(ctx, records...).FirstErr()
 	}
 	err := write()
-	// A broker that works hard may not know yet of the topic that another has just made.
+	// A busy broker may not know yet of the topic that another has just made.
 	for range newTopicTries {
 		if !errors.Is(err, kerr.UnknownTopicOrPartition) || ctx.Err() != nil {
 			break
@@ -114,8 +114,8 @@ func publishSchemas(ctx context.Context, cl *kgo.Client, topics []schemas.Topic,
 }
 
 // CheckPartitions returns nil if a topic has as many partitions as the configuration has under setting, otherwise
-// ErrTopics with the remedy. Jobs and nodes are placed by these numbers: with another one, windows are split up or have
-// no reader.
+// ErrTopics with the remedy. Jobs and nodes are placed by these numbers: with another number, windows are split up or
+// left without a reader.
 func CheckPartitions(topic string, is, want int, setting string) error {
 	if is == want {
 		return nil
@@ -130,9 +130,9 @@ func otherCount(topic string, is, want int, setting string) error {
 	return fmt.Errorf(text, topic, is, want, setting)
 }
 
-// CheckTopics returns nil if the topics agree with the table wherever correctness needs it. Otherwise it returns
-// ErrTopics, joined with a line and a remedy for each difference. Hidden are topics whose settings we may not read:
-// they count as right.
+// CheckTopics returns nil if the topics agree with the table in every setting that correctness depends on. Otherwise it
+// returns ErrTopics, joined with a line and a remedy for each difference. hidden lists topics with settings that we may
+// not read: they count as right.
 func CheckTopics(ctx context.Context, adm *kadm.Client, topics []schemas.Topic) (hidden []string, err error) {
 	var faults []error
 	var there []schemas.Topic
@@ -160,8 +160,8 @@ func CheckTopics(ctx context.Context, adm *kadm.Client, topics []schemas.Topic) 
 	return hidden, nil
 }
 
-// checkSettings compares the settings that correctness needs. A topic whose settings we may not read is no fault: the
-// permission is an administrator's choice.
+// checkSettings compares the settings that correctness depends on. A topic with settings that we may not read is no
+// fault: the permission is an administrator's choice.
 func checkSettings(
 	ctx context.Context, adm *kadm.Client, topics []schemas.Topic,
 ) (faults []error, hidden []string, err error) {

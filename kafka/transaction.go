@@ -40,7 +40,7 @@ type place struct {
 // long, so that both outlast the failover of a broker. A dead owner's transaction ends earlier, when its successor
 // fences it. ctx must outlive the transaction in hand, and end before Close.
 //
-// With topics.wire confluent, its records of public topics get that form. The configuration is then that of
+// With topics.wire confluent, its records of public topics get that form. The configuration must then come from
 // WithRegistryIDs.
 func NewProducer(
 	ctx context.Context, cfg config.Config, id string, patience time.Duration, opts ...kgo.Opt,
@@ -70,9 +70,9 @@ func (p *Producer) Agree(ctx context.Context, topic string, partitions ...int32)
 // errNotTheEnd is returned by Commit when the owner did not read all that was committed before.
 var errNotTheEnd = errors.New("what was read ends too early: the broker that was asked may be cut from its peers")
 
-// Continue notes where the owner stopped reading a partition that it alone writes. A leader that is cut from its peers
-// gives an old end, even to an owner that has fenced. So the next Commit with a record of that partition fails, and
-// writes nothing, unless the record follows at once.
+// Continue notes the offset at which the owner stopped reading a partition that it alone writes. A leader that is cut
+// off from its peers reports an old end, even to an owner that has fenced. So the next Commit with a record of that
+// partition fails, and writes nothing, unless the record follows at once.
 func (p *Producer) Continue(topic string, partition int32, end int64) {
 	p.ends[place{topic, partition}] = end
 }
@@ -102,8 +102,8 @@ func (p *Producer) Fence(ctx context.Context) error {
 	return nil
 }
 
-// Commit writes records in one transaction, or nothing where there are none. When ctx ends, it spends at most two more
-// seconds on finishing. A transaction that is still open then is ended by the next owner.
+// Commit writes records in one transaction, or nothing if there are none. When ctx ends, it spends at most two more
+// seconds on finishing. The next owner ends a transaction that is still open then.
 func (p *Producer) Commit(ctx context.Context, records []*kgo.Record) error {
 	if len(records) == 0 {
 		return nil
@@ -120,7 +120,7 @@ func (p *Producer) Commit(ctx context.Context, records []*kgo.Record) error {
 	if err := p.cl.Flush(ctx); err != nil {
 		return fmt.Errorf("flushing a transaction: %w", err)
 	}
-	// A failed record makes neither flush nor commit fail: unchecked, the transaction would commit without it.
+	// A failed record makes neither flush nor commit fail: without this check, the transaction would commit without it.
 	if err := first.err(); err != nil {
 		return err
 	}
@@ -137,12 +137,12 @@ func (p *Producer) Commit(ctx context.Context, records []*kgo.Record) error {
 }
 
 // awaitPartitions waits until the client has all partitions of the records in its tables. For a topic that is new to
-// it, the client sends the records before it enters the partitions there. If the transaction ends in between, it looks
-// empty to the client, which aborts it and returns no error (franz-go 1.22.2).
+// it, the client sends the records before it enters their partitions into the transaction. If the transaction ends in
+// between, it looks empty to the client, which aborts it and returns no error (franz-go 1.22.2).
 func (p *Producer) awaitPartitions(ctx context.Context, records []*kgo.Record) error {
 	for _, r := range records {
 		for {
-			// Its error does not end the wait: before the partitions are there, it is that of an earlier question.
+			// Its error does not end the wait: until the partitions are there, it belongs to an earlier request.
 			if leader, _, _ := p.cl.PartitionLeader(r.Topic, r.Partition); leader >= 0 {
 				break
 			}
@@ -174,8 +174,8 @@ func (f *firstError) err() error {
 	return f.first
 }
 
-// outlive returns a context that ends after limit, or two seconds after ctx. Within that time a transaction in hand can
-// be finished: an open one would block every reader. The process still ends soon where finishing it fails.
+// outlive returns a context that ends after limit, or two seconds after ctx. These two seconds are for finishing a
+// transaction in hand, since an open one would block every reader. If finishing fails, the process still ends soon.
 func outlive(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	stop := context.AfterFunc(ctx, func() {

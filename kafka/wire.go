@@ -19,7 +19,7 @@ import (
 // The two forms of values (topics.wire). All of weir knows the single-object form alone. Hooks of the client translate:
 // one as records are fetched, one as they are produced. So both forms may be in one topic, and bytes can be compared.
 
-// idHeader is the header of a record of topic schemas that has the registry's id of the schema.
+// idHeader is the header of a record of topic schemas with the registry's id of the schema.
 const idHeader = "registry-id"
 
 // publicTopics returns the full names of the topics in which the Confluent form may be.
@@ -31,7 +31,7 @@ func publicTopics(prefix string) map[string]bool {
 	return public
 }
 
-// fromConfluent gives fetched values of public topics the single-object form. What is in neither form stays as it is,
+// fromConfluent gives fetched values of public topics the single-object form. A value in neither form stays as it is,
 // for its reader to refuse.
 type fromConfluent struct{ public map[string]bool }
 
@@ -58,7 +58,7 @@ type toConfluent struct {
 	ids    map[string]uint32 // by fingerprint
 }
 
-// newToConfluent returns an error where an id is missing, so that no record in another form is ever written.
+// newToConfluent returns an error if an id is missing, so that no record in another form is ever written.
 func newToConfluent(cfg config.Config) (toConfluent, error) {
 	h := toConfluent{publicTopics(cfg.Prefix), map[string]uint32{}}
 	for _, topic := range schemas.PublicTopics() {
@@ -87,8 +87,8 @@ func (h toConfluent) OnProduceRecordBuffered(r *kgo.Record) {
 	}
 }
 
-// WithRegistryIDs returns cfg with the registry's ids that topic schemas has, where topics.wire needs them. Producers
-// of the public topics need these. The registry itself may be down. Errors wrap ErrTopics where an id is missing.
+// WithRegistryIDs returns cfg with the registry's ids from topic schemas, if topics.wire needs them. Producers of the
+// public topics need these. The registry itself may be down. Errors wrap ErrTopics if an id is missing.
 func WithRegistryIDs(ctx context.Context, cfg config.Config) (config.Config, error) {
 	if cfg.Topics.Wire != config.WireConfluent {
 		return cfg, nil
@@ -102,8 +102,8 @@ func WithRegistryIDs(ctx context.Context, cfg config.Config) (config.Config, err
 	return cfg, err
 }
 
-// ReadRegistryIDs returns the registry's ids that topic schemas has, by the keys of its records. There is none where
-// the topic is not there.
+// ReadRegistryIDs returns the registry's ids from topic schemas, by the keys of its records. It returns none if the
+// topic does not exist.
 func ReadRegistryIDs(ctx context.Context, cfg config.Config) (map[string]uint32, error) {
 	cl, err := NewReader(ctx, cfg)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 //
 // TestBatchIsTheGeneralOne and FuzzBatch compare both.
 
-// decodeBatch decodes the body of a CounterBatch. hasReported tells whether the schema has that field. It is not ok if
-// the general decoder must decide. The result does not alias body.
+// decodeBatch decodes the body of a CounterBatch. hasReported states whether the schema includes that field. It is not
+// ok if the general decoder must decide. The result does not alias body.
 //
-// It reads twice: first what the texts, metrics and values come to, and then the record. So it allocates at most six
-// times, whatever the record has, and never more than the body can fill.
+// It reads twice: first to add up the sizes of texts, metrics and values, then to decode the record. So it allocates at
+// most six times for any record, and never more than the body can fill.
 func decodeBatch(body []byte, hasReported bool) (*CounterBatch, bool) {
 	size := bodyReader{body: body}
 	size.record(hasReported, nil)

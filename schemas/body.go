@@ -12,16 +12,16 @@ import (
 // bodyReader reads a body. Without memory it only counts.
 type bodyReader struct {
 	body   []byte
-	at     int // what is before it has been read
+	at     int // bytes read so far
 	failed bool
 	into   *bodyMemory
 
 	text, metrics, values int // counted: bytes of all texts, and items
 }
 
-// bodyMemory is what the fields of one record share.
+// bodyMemory is shared by the fields of one record.
 type bodyMemory struct {
-	text   strings.Builder // has room for all texts, so that earlier ones stay where they are
+	text   strings.Builder // holds all texts without growing, so that earlier ones stay valid
 	values []float64       // likewise
 }
 
@@ -96,7 +96,7 @@ func (r *bodyReader) items(width int) int {
 	return int(n)
 }
 
-// end reads the end of an array that has items.
+// end reads the end of an array, which follows unless it is empty.
 func (r *bodyReader) end(items int) {
 	if items > 0 && r.long() != 0 {
 		r.fail()

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// catalogue has a line for each metric of weir's own sources: name, unit and scope. TestFoldsKnowTheCatalogue makes it.
+// catalogue contains a line for each metric of weir's own sources: name, unit and scope. TestFoldsKnowTheCatalogue
+// makes it.
 //
 //go:embed catalogue.tsv
 var catalogue string
@@ -19,8 +20,9 @@ var catalogued = sync.OnceValue(func() map[string]struct{} {
 	return lines
 })
 
-// Catalogued reports whether weir's own sources have a metric of this name, unit and scope. Where a record has no room
-// for all, these come first. It depends on the program alone, so that a replay on another host decides alike.
+// Catalogued reports whether weir's own sources define a metric of this name, unit and scope. If a record lacks room
+// for all metrics, these come first. The answer depends on the program alone, so that a replay on another host decides
+// alike.
 func Catalogued(name, unit, scope string) bool {
 	_, has := catalogued()[name+"\t"+unit+"\t"+scope]
 	return has

@@ -12,18 +12,18 @@ const (
 	MetricInWindow    = "weir_agent_in_window"
 )
 
-// ClockSign is what a record tells of the clock of its node.
+// ClockSign is the evidence in a record about the clock of its node.
 type ClockSign struct {
-	Known bool  // the record tells something
+	Known bool  // the record contains evidence
 	Off   bool  // the clock is certainly off by more than a tenth of the interval
 	Ms    int64 // by how much it is ahead, at least; negative: behind
 }
 
 // ClockOf judges a node's clock by a record of counters that the broker appended at appendedMs.
 //
-// A time of sending behind that of the append is from a clock that is ahead, whatever the agent knows. A clock that is
-// behind looks like a record that waited, so only what the agent measured tells of it. What may be the error of that
-// measurement does not count against the clock.
+// A record that was sent later than it was appended comes from a clock that is ahead, regardless of the agent's own
+// measurement. A clock that is behind looks like a record that waited, so only the agent's measurement reveals it. A
+// difference within the error of that measurement does not count against the clock.
 func ClockOf(r Record, appendedMs int64) ClockSign {
 	var h *NodeHeader
 	offset, bound := math.NaN(), math.NaN()
@@ -52,7 +52,7 @@ func ClockOf(r Record, appendedMs int64) ClockSign {
 	return clockOf(h, offset, bound, appendedMs)
 }
 
-// clockOf judges by what was measured of a clock; NaN: nothing.
+// clockOf judges a clock by its measured offset and bound; NaN: not measured.
 func clockOf(h *NodeHeader, offset, bound float64, appendedMs int64) ClockSign {
 	tenth := h.IntervalMs / 10
 	measured := ClockSign{Known: math.Abs(offset) < 1e15 && math.Abs(bound) < 1e15}

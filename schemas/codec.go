@@ -1,5 +1,5 @@
-// Package schemas is the contract between the parts of weir. It has the Avro schemas of the records, their Go structs,
-// the codec between both, and the table of topics. It is the only package that knows Avro.
+// Package schemas is the contract between the parts of weir. It contains the Avro schemas of the records, their Go
+// structs, the codec between both, and the table of topics. It is the only package that knows Avro.
 //
 // A value is Avro single-object encoded: two marker bytes, the CRC-64-AVRO fingerprint of the schema, the body. The
 // fingerprint alone identifies the schema, so topics may mix records, and no registry is needed.
@@ -26,11 +26,11 @@ var files embed.FS
 var (
 	// ErrNotSingleObject is returned when a value does not begin with the single-object marker and a fingerprint.
 	ErrNotSingleObject = errors.New("not an Avro single-object value")
-	// ErrUnknownSchema is returned when no shipped schema has a value's fingerprint.
+	// ErrUnknownSchema is returned if no shipped schema has a value's fingerprint.
 	ErrUnknownSchema = errors.New("unknown schema fingerprint")
 	// errMalformed is returned when a body does not decode as its schema, to its last byte.
 	errMalformed = errors.New("malformed record")
-	// ErrInvalid is returned when a record decodes but has values that no weir process writes.
+	// ErrInvalid is returned if a record decodes but contains values that no weir process writes.
 	ErrInvalid = errors.New("invalid record")
 	// errOversized is returned for a record of more than MaxRecordBytes.
 	errOversized = errors.New("record too large")
@@ -38,13 +38,13 @@ var (
 
 // Record is one of the records that travel, as a pointer.
 type Record interface {
-	// Validate returns what is wrong with the record, with the field's name, or nil if it may be used.
+	// Validate returns the fault of the record, with the field's name, or nil if it may be used.
 	Validate() error
 }
 
 const headerBytes = 10 // marker and fingerprint
 
-// entry is one schema ever shipped, with what is derived from its text.
+// entry is one schema ever shipped, with the data derived from its text.
 type entry struct {
 	name                 string // full name, weir.v1.<Name>
 	text                 string // the .avsc file
@@ -52,7 +52,7 @@ type entry struct {
 	shape                *shape
 	head                 [headerBytes]byte // of every value
 	zero                 func() Record
-	isBatch, hasReported bool // it is a CounterBatch, and has that field: see decodeBatch
+	isBatch, hasReported bool // it is a CounterBatch, and includes that field: see decodeBatch
 	isSummary            bool // it is the newest JobSummary: see decodeSummary
 	// dynamic is the goavro codec, made when first asked for: only `weir tail` and the tests want it.
 	dynamic func() (*goavro.Codec, error)
@@ -127,8 +127,8 @@ func (e *entry) fingerprint() uint64 {
 	return h.Sum64()
 }
 
-// nameOf returns the full name of a record's schema, or the Go type of what is no record of ours. A switch and not the
-// type's name: a renamed struct must not change what is on the wire.
+// nameOf returns the full name of a record's schema, or the Go type of any other value. It is a switch rather than the
+// type's name, so that renaming a struct does not change the wire format.
 func nameOf(r Record) string {
 	switch r.(type) {
 	case *BalanceState:
@@ -189,8 +189,8 @@ func Marshal(r Record) ([]byte, error) {
 	return b, nil
 }
 
-// MarshalChecked encodes a record and fails exactly where Unmarshal of its bytes would, so that no unreadable record is
-// committed. Errors wrap ErrInvalid, or say that the record is too large.
+// MarshalChecked encodes a record. It fails exactly if Unmarshal of its bytes would, so that no unreadable record is
+// committed. Errors wrap ErrInvalid, or report that the record is too large.
 func MarshalChecked(r Record) ([]byte, error) {
 	if err := r.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", nameOf(r), err)
@@ -212,12 +212,13 @@ func MarshalChecked(r Record) ([]byte, error) {
 }
 
 // Unmarshal decodes and validates a single-object value of any schema ever shipped. The result does not alias b. The
-// metrics of a CounterBatch or JobSummary share one array of values, and one text: who keeps a few should clone these.
-// Errors wrap ErrNotSingleObject, ErrUnknownSchema or ErrInvalid, or say that b is too large or malformed.
+// metrics of a CounterBatch or JobSummary share one array of values, and one text: a caller that keeps a few of them
+// should clone these. Errors wrap ErrNotSingleObject, ErrUnknownSchema or ErrInvalid, or report that b is too large or
+// malformed.
 //
-// For any bytes, it allocates at most 35 × len(b) + 1 MiB. The factor follows from the schemas: a job of a Route of
-// before takes 28 times its shortest encoding. The runtime rounds allocations up by a quarter at most. Records of
-// metrics need less (TestBounds).
+// For any bytes, it allocates at most 35 × len(b) + 1 MiB. The factor follows from the schemas: a job in the oldest
+// form of a Route takes 28 times its shortest encoding. The runtime rounds allocations up by a quarter at most. Records
+// of metrics need less (TestBounds).
 func Unmarshal(b []byte) (Record, error) {
 	e, err := lookup(b)
 	if err == nil && len(b) <= MaxRecordBytes {
@@ -235,7 +236,7 @@ func Unmarshal(b []byte) (Record, error) {
 	return e.valid(r)
 }
 
-// decodeOwn decodes a body whose record has a codec of its own. It is not ok where the general one must decide.
+// decodeOwn decodes the body of a record that has a codec of its own. It is not ok if the general codec must decide.
 func (e *entry) decodeOwn(body []byte) (Record, bool) {
 	switch {
 	case e.isBatch:
@@ -254,8 +255,8 @@ func (e *entry) valid(r Record) (Record, error) {
 	return r, nil
 }
 
-// lookupChecked returns the schema of a value whose size and shape are good. With an error it returns the schema if it
-// is known.
+// lookupChecked returns the schema of a value, and checks the value's size and shape. With an error it returns the
+// schema if it is known.
 func lookupChecked(b []byte) (*entry, error) {
 	e, err := lookup(b)
 	if err != nil {
@@ -274,8 +275,8 @@ func lookupChecked(b []byte) (*entry, error) {
 	return e, nil
 }
 
-// lookup finds the schema of a value by its first ten bytes alone. Nothing behind them is looked at, so even a cut
-// value has a name for the log.
+// lookup finds the schema of a value by its first ten bytes alone. It does not look beyond them, so even a truncated
+// value gets a name for the log.
 func lookup(b []byte) (*entry, error) {
 	if len(b) < headerBytes || b[0] != 0xC3 || b[1] != 0x01 {
 		return nil, ErrNotSingleObject

@@ -9,11 +9,11 @@ import (
 )
 
 // The Confluent form of a value is for tools that ask a schema registry. It is a zero byte, the registry's id of the
-// schema in big-endian order, and the body. The body is that of the single-object form, so the forms differ in the head
-// alone. Nothing in weir decodes the Confluent form: package kafka translates where records enter and leave.
+// schema in big-endian order, and the body. The body is the same as in the single-object form, so the forms differ in
+// the head alone. Nothing in weir decodes the Confluent form: package kafka translates records as they enter and leave.
 
-// FingerprintHeader is the Kafka header of a record in the Confluent form. It has the fingerprint of the schema, in the
-// byte order of the single-object form. By it weir reads such a record without a registry.
+// FingerprintHeader is the Kafka header of a record in the Confluent form. It contains the fingerprint of the schema,
+// in the byte order of the single-object form. With it weir reads such a record without a registry.
 const FingerprintHeader = "weir-schema"
 
 const (
@@ -64,8 +64,8 @@ func (s Schema) Key() string {
 	return hex.EncodeToString(b)
 }
 
-// PublicTopics returns the topics that tools outside weir read, without the prefix. A schema registry has their
-// schemas, and topics.wire sets their form.
+// PublicTopics returns the topics that tools outside weir read, without the prefix. Their schemas are in the registry,
+// and topics.wire sets their form.
 func PublicTopics() []string { return []string{TopicJobSummary, TopicFindings, TopicJobs} }
 
 // OfTopic returns every schema ever shipped for the records of a public topic. The oldest comes first, and the one that
@@ -75,14 +75,14 @@ func OfTopic(topic string) []Schema {
 		TopicJobSummary: "weir.v1.JobSummary", TopicFindings: "weir.v1.Finding", TopicJobs: "weir.v1.Job",
 	}[topic]
 	var all []Schema
-	length := map[string]int{} // of what the fingerprint is made of: documentation does not count
+	length := map[string]int{} // of the canonical text, from which the fingerprint is computed: it lacks documentation
 	for fingerprint, e := range table.byFingerprint {
 		if e.name == name {
 			s := Schema{e.name, fmt.Sprintf("%016x", fingerprint), e.text}
 			all, length[s.Fingerprint] = append(all, s), len(e.schema.Canonical())
 		}
 	}
-	slices.SortFunc(all, func(a, b Schema) int { // a newer one has more fields, since none is ever taken away
+	slices.SortFunc(all, func(a, b Schema) int { // a newer one has more fields, since none is ever removed
 		return cmp.Compare(length[a.Fingerprint], length[b.Fingerprint])
 	})
 	return all

@@ -25,10 +25,10 @@ func (e *entry) compile() (*goavro.Codec, error) {
 // milliseconds (sampled_at: microseconds), unions have no branch, NaN is null, bytes are in base64. A Reject has a
 // further field, head_schema: the full name of the schema that its head begins with, or null.
 //
-// JSON takes what Unmarshal takes, and also records that Validate refuses, so that a user can look at a rejected
-// record. Errors are those of Unmarshal.
+// JSON accepts the same values as Unmarshal, and also records that Validate refuses, so that a user can look at a
+// rejected record. It returns the same errors as Unmarshal.
 func JSON(b []byte) (name string, value json.RawMessage, err error) {
-	e, err := lookupChecked(b) // must come first: goavro reserves what a hostile count claims
+	e, err := lookupChecked(b) // must come first: goavro reserves the memory for any claimed count
 	if e != nil {
 		name = e.name
 	}
@@ -54,7 +54,7 @@ func JSON(b []byte) (name string, value json.RawMessage, err error) {
 }
 
 // readable sorts the names in JSON objects, so that the same record always reads the same. goavro's order is random. It
-// also writes bytes as base64, where Avro has an escape for each byte.
+// also writes bytes as base64; Avro's JSON uses an escape for each byte.
 func readable(text json.RawMessage, native any) (json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber() // digits stay as they are

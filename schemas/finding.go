@@ -33,7 +33,7 @@ const (
 	// MaxEvidence is how many numbers a Finding may show.
 	MaxEvidence = 16
 
-	maxFindState = 1 << 20 // bytes of a state: a hundred times what a job takes
+	maxFindState = 1 << 20 // bytes of a state: a hundred times the size for a job
 )
 
 // Finding is a rule that holds, or held, for a job.
@@ -83,7 +83,7 @@ func (f *Finding) Key() []byte {
 	return append(append(b, '/'), f.Rule...)
 }
 
-// FindState is what find knows of a job that runs, so that a successor need not read its life again.
+// FindState is the state of find for a running job, so that a successor need not read the job's life again.
 type FindState struct {
 	Cluster string `avro:"cluster"`
 	JobID   string `avro:"job_id"`

@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// PackedBatch is a CounterBatch whose values are still the bytes of its record. A fold keeps it until its interval
-// closes, and takes the values from there to where it needs them.
+// PackedBatch is a CounterBatch with its values still in the bytes of its record. A fold keeps it until its interval
+// closes, and copies the values from there to their place in the fold.
 type PackedBatch struct {
 	NodeHeader          // BootID, RunID and Cpus were checked, and are left out
 	Layout     *Layout  // of its metrics
-	Reported   []string // as that of CounterBatch
+	Reported   []string // as in CounterBatch
 
 	metrics []byte // of the record
 }
@@ -39,8 +39,8 @@ func (p *PackedBatch) Clock(appendedMs int64) ClockSign {
 	return clockOf(&p.NodeHeader, one(p.Layout.clockOffset), one(p.Layout.clockBound), appendedMs)
 }
 
-// Layout is what the batches of many nodes have in common: everything of their metrics but the values. All batches of a
-// BatchReader that are alike in this share one, so that a fold compares pointers and not names.
+// Layout is the common part of the batches of many nodes: everything of their metrics but the values. All batches of a
+// BatchReader with equal layouts share one, so that a fold compares pointers and not names.
 type Layout struct {
 	Metrics []LayoutMetric
 
@@ -56,25 +56,25 @@ type LayoutMetric struct {
 	Name, Unit, Scope string
 	Values            int
 
-	at int // where the values are in the bytes of the metrics
+	at int // position of the values in the bytes of the metrics
 }
 
-// piece is what stands between the values of two metrics: names, units, scopes, and lengths.
+// piece is the text between the values of two metrics: names, units, scopes, and lengths.
 type piece struct {
 	at   int
 	text []byte
 }
 
-// maxLayouts is how many layouts a BatchReader remembers. Nodes of one kind have one, and one more for each number of
-// CPUs that a job has of a node.
+// maxLayouts is the number of layouts that a BatchReader remembers. Nodes of one kind share one layout, plus one for
+// each number of CPUs that a job holds of a node.
 const maxLayouts = 16
 
-// maxTexts is how many names of clusters, nodes, runs and jobs a BatchReader remembers. When there are more, it forgets
-// all of them, and learns anew those that it needs.
+// maxTexts is the number of names of clusters, nodes, runs and jobs that a BatchReader remembers. Beyond that, it
+// forgets all of them, and learns the ones in use anew.
 const maxTexts = 1 << 15
 
-// BatchReader reads records, most of which are CounterBatches. It compares what it reads with what it has read before:
-// names that are known need no memory and no check. Only one goroutine may have it. The zero value is ready.
+// BatchReader reads records, most of which are CounterBatches. It compares each record with earlier ones: known names
+// need no memory and no check. Only one goroutine may use it. The zero value is ready.
 type BatchReader struct {
 	texts   map[string]string
 	layouts []*Layout // the latest first
@@ -110,7 +110,7 @@ func (r *BatchReader) Read(b []byte, batch *PackedBatch) (Record, error) {
 // errUnpacked does not happen: FuzzBatch looks for it.
 var errUnpacked = errors.New("this form cannot be read")
 
-// read reads the body of a CounterBatch. It is not ok where Unmarshal must decide.
+// read reads the body of a CounterBatch. It is not ok if Unmarshal must decide.
 func (r *BatchReader) read(body []byte, hasReported bool, batch *PackedBatch) bool {
 	in := bodyReader{body: body}
 	h := &batch.NodeHeader
@@ -168,7 +168,7 @@ func (r *BatchReader) text(in *bodyReader) string {
 	return text
 }
 
-// layout finds the layout of metrics of so many CPUs, or makes it. It is nil where Unmarshal must decide.
+// layout finds the layout of metrics for so many CPUs, or makes it. It is nil if Unmarshal must decide.
 func (r *BatchReader) layout(metrics []byte, cpus int) *Layout {
 	for i, l := range r.layouts {
 		if l.fits(metrics, cpus) {
@@ -187,8 +187,8 @@ func (r *BatchReader) layout(metrics []byte, cpus int) *Layout {
 	return l
 }
 
-// fits reports whether metrics are of this layout. Where all pieces are the same, so are the lengths among them, and
-// all that was checked.
+// fits reports whether metrics are of this layout. If all pieces are equal, so are the lengths in them, and the checks
+// of the layout hold for the metrics.
 func (l *Layout) fits(metrics []byte, cpus int) bool {
 	if cpus != l.cpus || len(metrics) < l.size {
 		return false
@@ -201,7 +201,7 @@ func (l *Layout) fits(metrics []byte, cpus int) bool {
 	return true
 }
 
-// newLayout reads the layout of metrics, which other bytes may follow. It is nil where Unmarshal must decide.
+// newLayout reads the layout of metrics, which other bytes may follow. It is nil if Unmarshal must decide.
 func newLayout(metrics []byte, cpus int) *Layout {
 	in := bodyReader{body: metrics}
 	n := in.items(4)

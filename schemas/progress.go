@@ -1,6 +1,6 @@
 package schemas
 
-// Progress tells how far one partition is folded. The transaction of the outputs contains it.
+// Progress records how far one partition is folded. The transaction of the outputs contains it.
 type Progress struct {
 	From             int64          `avro:"from"`
 	Position         int64          `avro:"position"`
@@ -21,7 +21,7 @@ type Progress struct {
 	Stopped          string         `avro:"stopped"`
 }
 
-// JobLoad is what a job sent to one partition of counters in an interval.
+// JobLoad is the amount of data that a job sent to one partition of counters in an interval.
 type JobLoad struct {
 	JobID   string `avro:"job_id"`
 	Restart int32  `avro:"restart"`

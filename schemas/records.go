@@ -9,7 +9,7 @@ const (
 	ScopeSocket = "socket" // one value per socket or memory controller group of a node
 	ScopeGPU    = "gpu"    // one value per GPU
 	ScopeJob    = "job"    // one value per node, of the job alone
-	ScopeNode   = "node"   // one value per node, of whatever runs there
+	ScopeNode   = "node"   // one value per node, for all jobs on it together
 )
 
 // Methods of a JobSummary.
@@ -40,7 +40,7 @@ type JobKey struct {
 // JobOfLists is the job_id of the Job that holds the faults of the lists of jobs as a whole. All sources share it.
 const JobOfLists = "_jobs-file"
 
-// NodeHeader is what CounterBatch and NodeSummary share.
+// NodeHeader contains the fields that CounterBatch and NodeSummary share.
 type NodeHeader struct {
 	Cluster       string  `avro:"cluster"`
 	Node          string  `avro:"node"`
@@ -60,15 +60,15 @@ type NodeHeader struct {
 // Job returns the job that the record belongs to.
 func (h *NodeHeader) Job() JobKey { return JobKey{h.JobID, h.Restart} }
 
-// CounterBatch is what one node measured for one job in one interval.
+// CounterBatch contains the values of one node for one job in one interval.
 type CounterBatch struct {
 	NodeHeader
 	Metrics  []CounterBatchMetric `avro:"metrics"`
 	Reported []string             `avro:"reported"` // names of the metrics that the job reported, ascending
 }
 
-// CounterBatchMetric has one value for each of the batch's Cpus (ScopeCore), for each socket or GPU, or a single one.
-// NaN is missing.
+// CounterBatchMetric contains one value for each of the batch's Cpus (ScopeCore), for each socket or GPU, or a single
+// one. NaN is missing.
 type CounterBatchMetric struct {
 	Name   string    `avro:"name"`
 	Unit   string    `avro:"unit"`
@@ -80,16 +80,16 @@ type CounterBatchMetric struct {
 type NodeSummary struct {
 	NodeHeader
 	Metrics  []NodeSummaryMetric `avro:"metrics"`
-	Reported []string            `avro:"reported"` // as that of CounterBatch
+	Reported []string            `avro:"reported"` // as in CounterBatch
 }
 
-// NodeSummaryMetric is a JobSummaryMetric that always has what a merge needs of its values.
+// NodeSummaryMetric is a JobSummaryMetric that always includes the certified summary, which a merge needs.
 type NodeSummaryMetric struct {
 	JobSummaryMetric
 	Certified Certified `avro:"certified"`
 }
 
-// Gap tells which records an agent's ring had to drop.
+// Gap reports the records that an agent's ring had to drop.
 type Gap struct {
 	Node               string `avro:"node"`
 	RunID              string `avro:"run_id"`
@@ -99,8 +99,8 @@ type Gap struct {
 	Reason             string `avro:"reason"`
 }
 
-// Tick closes an interval in one partition of counters. Where its jobs do not fit into one record, several Ticks of the
-// interval share them, in one transaction; all but the last have More.
+// Tick closes an interval in one partition of counters. If its jobs do not fit into one record, several Ticks of the
+// interval share them, in one transaction; all but the last set More.
 type Tick struct {
 	IntervalStart int64     `avro:"interval_start"`
 	IntervalMs    int64     `avro:"interval_ms"`
@@ -120,7 +120,7 @@ type TickJob struct {
 	Nodes    []string `avro:"nodes"`
 }
 
-// Route tells a node where to send what.
+// Route directs the records of a node: which job's values go to which partition.
 type Route struct {
 	Node          string       `avro:"node"`
 	Epoch         int64        `avro:"epoch"`
@@ -140,8 +140,8 @@ type RouteEntry struct {
 	Cgroup    string  `avro:"cgroup"` // name of the directory of the job's cgroup; empty: job_ and the job's number
 }
 
-// SendsRest reports whether the node sends a _rest record to its home partition: unless a job holds all of it.
-// Balancer and agent both decide by this, so that the Tick expects exactly what the agent sends.
+// SendsRest reports whether the node sends a _rest record to its home partition. It does unless a job holds all of the
+// node. Balancer and agent both use this function, so that the Tick expects exactly the records that the agent sends.
 func (r *Route) SendsRest() bool {
 	for i := range r.Entries {
 		if len(r.Entries[i].Cpus) == 0 {
@@ -151,15 +151,15 @@ func (r *Route) SendsRest() bool {
 	return true
 }
 
-// BalanceState names the last interval that has its Ticks.
+// BalanceState names the last interval with committed Ticks.
 type BalanceState struct {
 	Epoch         int64 `avro:"epoch"`
 	IntervalStart int64 `avro:"interval_start"`
 	IntervalMs    int64 `avro:"interval_ms"`
 }
 
-// Trigger calls the agents to sample now, where agent.sampling is triggered. It is no promise: a lost one costs the
-// intervals on its sides.
+// Trigger calls the agents to sample now, if agent.sampling is triggered. Its delivery is not guaranteed: a lost one
+// costs the two intervals that it separates.
 type Trigger struct {
 	Cluster       string `avro:"cluster"`
 	IntervalStart int64  `avro:"interval_start"` // the boundary
@@ -167,8 +167,8 @@ type Trigger struct {
 	SentAt        int64  `avro:"sent_at"`
 }
 
-// TopologyOrder calls agents to measure latencies, where agent.topology.enabled is set. It is no promise: an agent that
-// does not read it in time is missing from the measurement.
+// TopologyOrder calls agents to measure latencies, if agent.topology.enabled is set. Its delivery is not guaranteed: an
+// agent that does not read it in time is missing from the measurement.
 type TopologyOrder struct {
 	Cluster     string   `avro:"cluster"`
 	OrderedAt   int64    `avro:"ordered_at"`
@@ -193,7 +193,7 @@ type JobSummary struct {
 	Metrics       []JobSummaryMetric `avro:"metrics"`
 }
 
-// JobSummaryMetric is the distribution of one metric over a job. What has no values is nil.
+// JobSummaryMetric is the distribution of one metric over a job. Fields without values are nil.
 type JobSummaryMetric struct {
 	Name       string     `avro:"name"`
 	Unit       string     `avro:"unit"`
@@ -212,7 +212,8 @@ type JobSummaryMetric struct {
 	Hi         *[]float64 `avro:"hi"`
 	Certified  *Certified `avro:"certified"`
 
-	// The means of LowNode and HighNode. A JobSummary alone has them: a NodeSummary is of one node, whose mean is Mean.
+	// The means of LowNode and HighNode. Only a JobSummary sets them: a NodeSummary describes one node, and its mean is
+	// Mean.
 	LowNodeMean  *float64 `avro:"low_node_mean"`
 	HighNodeMean *float64 `avro:"high_node_mean"`
 }
@@ -280,7 +281,7 @@ type Reject struct {
 // ReasonUnlisted is part of the reason of a job that vanished from the lists. How it ended nobody knows.
 const ReasonUnlisted = "no list names it any more: its end may be earlier"
 
-// States of a Job. A job that has ended is StateCompleted, unless its scheduler says how it ended.
+// States of a Job. A job that has ended is StateCompleted, unless its scheduler reports another outcome.
 const (
 	StatePending     = "PENDING"
 	StateRunning     = "RUNNING"
@@ -301,7 +302,7 @@ func Over(state string) bool {
 	return false
 }
 
-// Job is a job as the scheduler knows it. What the scheduler does not say is nil.
+// Job is the scheduler's description of a job. Fields that the scheduler does not report are nil.
 type Job struct {
 	JobID   string   `avro:"job_id"`
 	Restart int32    `avro:"restart"`
@@ -323,7 +324,7 @@ type Job struct {
 	MemRequestedBytes *int64 `avro:"mem_requested_bytes"` // on each node
 	Exclusive         *bool  `avro:"exclusive"`
 
-	ArrayJob  *string `avro:"array_job"` // the array's number, where the job is one of its tasks
+	ArrayJob  *string `avro:"array_job"` // the array's number, if the job is one of its tasks
 	ArrayTask *int32  `avro:"array_task"`
 }
 

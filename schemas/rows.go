@@ -41,7 +41,7 @@ type Row struct {
 	Lo            []float64 `parquet:"lo,optional,list" json:"lo"`
 	Hi            []float64 `parquet:"hi,optional,list" json:"hi"`
 
-	// The certified summary. Only the archive has it: it is for merging rows, not for looking at.
+	// The certified summary. Only the archive contains it: it is for merging rows, not for people.
 	Eps             *float64  `parquet:"eps,optional" json:"-"`
 	OrderStatistics []float64 `parquet:"order_statistics,optional,list" json:"-"`
 	KnotValues      []float64 `parquet:"knot_values,optional,list" json:"-"`
@@ -110,8 +110,8 @@ func (r *Row) setCertified(c *Certified) {
 	}
 }
 
-// Certified returns the row's certified summary, or nil if it has none. Lists of two lengths make nil too: no sink
-// wrote them.
+// Certified returns the row's certified summary, or nil if the row lacks one. Lists of different lengths make nil too:
+// no sink wrote them.
 func (r *Row) Certified() *Certified {
 	if r.Eps == nil || len(r.KnotValues) != len(r.KnotRanks) || len(r.AtomValues) != len(r.AtomCounts) {
 		return nil

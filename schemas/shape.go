@@ -16,7 +16,7 @@ type shape struct {
 	kind    string
 	fields  []*shape // record: fields; union: branches; array: the items' shape
 	symbols int      // enum
-	size    int      // of the Go value itself, without what it points to
+	size    int      // of the Go value itself, without the memory that it points to
 	most    int      // array: the number of items that a record may have; 0: any
 
 	// The budget of a body, for the shape of a whole record: perByte × its length + constant. It is the most that a
@@ -24,7 +24,7 @@ type shape struct {
 	perByte, constant int
 }
 
-// What decoding and validating cost beside the values themselves.
+// The costs of decoding and validating beside the values themselves.
 const (
 	arrayBytes   = 24 // the decoder makes a slice header for each block of an array, and for an empty array
 	itemBytes    = 4  // Validate sorts the positions of items in order to find one that is there twice
@@ -51,8 +51,8 @@ func newShape(s *avro.Schema, t reflect.Type) *shape {
 	return top
 }
 
-// shapeOf follows schema and struct side by side. The bytes on the wire come from one, those in memory from the other.
-// It panics where they disagree.
+// shapeOf follows schema and struct side by side. The schema determines the bytes on the wire, the struct the bytes in
+// memory. It panics if they disagree.
 func shapeOf(n *avro.SchemaNode, t reflect.Type) *shape {
 	s := &shape{kind: n.Type, symbols: len(n.Symbols), size: int(t.Size())}
 	switch n.Type {
@@ -277,7 +277,7 @@ func (w *walk) index(n int) (int64, error) {
 
 // long reads an int or a long. Avro writes both alike, so the caller checks the range of an int.
 func (w *walk) long() (int64, error) {
-	v, n := binary.Varint(w.rest) // zig-zag, least significant group first: as Avro has it
+	v, n := binary.Varint(w.rest) // zig-zag, least significant group first, as in Avro
 	if n == 0 {
 		return 0, errTruncated
 	}

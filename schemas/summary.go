@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// The codec of JobSummary, which collect and merge write, and the sink and find read, for every job and interval. It is
-// to the general codec what that of CounterBatch is, and reads the newest schema only. TestSummaryIsTheGeneralOne and
-// FuzzSummary compare both. BenchmarkSummary shows what it gains.
+// The codec of JobSummary, which collect and merge write, and the sink and find read, for every job and interval. Like
+// the codec of CounterBatch it replaces the general one for one record, but it reads the newest schema only.
+// TestSummaryIsTheGeneralOne and FuzzSummary compare both. BenchmarkSummary shows the gain.
 
 // methods are the symbols of a JobSummary's method, in the order of the schema.
 var methods = []string{MethodNode, MethodExact, MethodEstimated}
@@ -39,7 +39,7 @@ func decodeSummary(body []byte) (*JobSummary, bool) {
 type summaryReader struct {
 	bodyReader
 
-	// What metrics share. Each has room for all, so that earlier ones stay where they are.
+	// Memory that the metrics share. Each slice holds all items without growing, so that earlier pointers stay valid.
 	names     []string
 	lists     [][]float64
 	certified []Certified
@@ -85,7 +85,7 @@ func (r *summaryReader) present() bool {
 	return branch == 1
 }
 
-// kept counts a value of a union. With memory it also keeps the value, and returns where it is.
+// kept counts a value of a union. With memory it also keeps the value, and returns its address.
 func kept[T any](r *summaryReader, count *int, to *[]T, v T) *T {
 	*count++
 	if r.into == nil {

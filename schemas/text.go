@@ -13,7 +13,7 @@ import (
 // for pseudo-jobs.
 func ValidJobID(s string) bool { return naming.Valid(s) && s[0] != '_' }
 
-// ShownJobID returns a job's id for somebody to read. What cannot be an id is quoted and cut.
+// ShownJobID returns a job's id for people to read. A text that cannot be an id is quoted and cut.
 func ShownJobID(s string) string {
 	if ValidJobID(s) {
 		return s
@@ -39,8 +39,8 @@ func CleanText(s string, most int) string {
 	return s
 }
 
-// Printable replaces each character that may change what a terminal shows by a question mark. So it does with each byte
-// that is not UTF-8.
+// Printable replaces each character that may change the display of a terminal by a question mark. It does the same with
+// each byte that is not UTF-8.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

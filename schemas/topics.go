@@ -43,19 +43,19 @@ const (
 // Sizes are the numbers by which one installation's topics differ from another's.
 type Sizes struct {
 	Collectors, Routes, Partials, JobSummary int           // partitions
-	Replication                              int           // 3 where the data matters
+	Replication                              int           // 3 for data that must survive a broker
 	CountersRetention                        time.Duration // at least three times the longest outage to survive
 	SummaryRetention                         time.Duration // of job-summary and rejects
 	SegmentBytes                             int64         // 0: the broker's own. findings, find-state: 64 MiB at most
 }
 
-// Topic is what a topic must be for weir to be correct.
+// Topic lists the settings that a topic needs for weir to be correct.
 type Topic struct {
 	Name       string
 	Partitions int
 	Replicas   int
 	Config     map[string]string // Kafka's topic settings
-	Key        string            // what the records' key holds
+	Key        string            // contents of the records' key
 	Values     string            // the records
 }
 
@@ -105,7 +105,7 @@ func Topics(prefix string, z Sizes) []Topic {
 	return table
 }
 
-// settings adds what all topics have. It changes the map that it is given.
+// settings adds the settings of all topics. It changes the given map.
 func (z Sizes) settings(c map[string]string) map[string]string {
 	c["max.message.bytes"] = strconv.Itoa(MaxMessageBytes)
 	// With three replicas an acknowledged record is on two brokers at least, and one may be away.
@@ -124,7 +124,7 @@ func CollectorKey(partition int32) []byte {
 // Key is the key of a job's records: job_id/restart.
 func (k JobKey) Key() []byte { return []byte(k.String()) }
 
-// String is the form that people type and logs show. It is unique, since no job's id has a slash.
+// String is the form that people type and logs show. It is unique, since no job's id contains a slash.
 func (k JobKey) String() string { return k.JobID + "/" + strconv.Itoa(int(k.Restart)) }
 
 // PartitionKey is the key of a partition's Progress.

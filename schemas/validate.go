@@ -21,7 +21,7 @@ const (
 	MaxEpoch = 1 << 53
 )
 
-// Bounds on the fields of records. They are far above any machine, and far below what would hurt.
+// Bounds on the fields of records. They are far above the needs of any machine, and far below sizes that would do harm.
 const (
 	maxNameBytes  = naming.MaxBytes // of units and of ids too
 	maxIntervalMs = 24 * 3600 * 1000
@@ -29,7 +29,7 @@ const (
 	minTimeMs     = 0
 	maxTimeMs     = 4102444800000 // the year 2100: sums and multiples of times stay within int64
 	maxTotal      = 1 << 60       // values of one metric of all shares: above 2 × maxCount × maxParts
-	maxParts      = 10_000        // collectors, as config has it
+	maxParts      = 10_000        // collectors, as in config
 	maxCPUs       = 1 << 16       // of one node
 	maxDevices    = 1024          // sockets of one node, or GPUs
 	maxTextBytes  = 4096          // of free text
@@ -72,14 +72,14 @@ func twice(n int, compare func(a, b int) int) int {
 	return -1
 }
 
-// invalid names the field first, since the log and the topic of rejects are searched by it. Callers cut what a record
-// says to 80 bytes: it may be anything.
+// invalid names the field first, since people search the log and the topic of rejects by it. Callers cut values from
+// the record to 80 bytes, because they may be anything.
 func invalid(field, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", ErrInvalid, field, fmt.Sprintf(format, args...))
 }
 
-// checkInterval checks what every fold relies on: records of one interval have the same start, wherever they were sent.
-// So a start is a multiple of the length, and both are in milliseconds.
+// checkInterval checks a property that every fold relies on: records of one interval have the same start, regardless of
+// their node. So a start is a multiple of the length, and both are in milliseconds.
 func checkInterval(start, ms int64) error {
 	if ms <= 0 || ms > maxIntervalMs {
 		return invalid("interval_ms", "%d is not in 1 to %d", ms, int64(maxIntervalMs))
@@ -116,7 +116,7 @@ func checkTime(field string, ms int64) error {
 	return nil
 }
 
-// checkNodes refuses a node that is listed twice, since it would count twice among those that are expected.
+// checkNodes refuses a node that is listed twice, since it would be expected twice.
 func checkNodes(field string, nodes []string) error {
 	for _, n := range nodes {
 		if !naming.Valid(n) {
@@ -129,7 +129,7 @@ func checkNodes(field string, nodes []string) error {
 	return nil
 }
 
-// checkMetric checks what a metric is called. Names and units reach terminals and SQL as they are.
+// checkMetric checks the name, unit and scope of a metric. Names and units reach terminals and SQL unchanged.
 func checkMetric(name, unit, scope string) error {
 	switch {
 	case !naming.Valid(name):
@@ -152,8 +152,8 @@ func ValidScope(scope string) bool {
 	return false
 }
 
-// places returns the least and the largest number of values of a metric, missing ones too, in a record of so many CPUs.
-// A record does not say how many sockets or GPUs its node has.
+// places returns the least and the largest number of values of a metric, including missing ones, in a record of so many
+// CPUs. A record does not contain the number of sockets or GPUs of its node.
 func places(scope string, cpus int) (least, most int) {
 	switch scope {
 	case ScopeCore:
@@ -164,7 +164,7 @@ func places(scope string, cpus int) (least, most int) {
 	return 1, 1
 }
 
-// checkMetrics checks what holds for the metrics of all kinds of records.
+// checkMetrics checks rules for the metrics of all kinds of records.
 func checkMetrics(n int, name func(i int) string) error {
 	if n > MaxMetrics {
 		return invalid("metrics", "%d are more than %d", n, MaxMetrics)

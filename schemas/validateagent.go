@@ -8,7 +8,7 @@ import (
 
 // The records of agents: CounterBatch, NodeSummary, Gap.
 
-// validate checks what records of agents have in common. The id of the whole machine is refused, because only
+// validate checks the rules that all records of agents share. It refuses the id of the whole machine, because only
 // collectors make records of it.
 func (h *NodeHeader) validate() error {
 	if !naming.Valid(h.Cluster) {

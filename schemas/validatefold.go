@@ -38,7 +38,7 @@ func (s *JobSummary) Validate() error {
 	return checkInterval(s.IntervalStart, s.IntervalMs)
 }
 
-// checkNodeMeans checks the means of the two nodes. Either is nil where its node is not known.
+// checkNodeMeans checks the means of the two nodes. Either is nil if its node is unknown.
 func (m *JobSummaryMetric) checkNodeMeans() error {
 	for _, f := range []struct {
 		field string
@@ -55,8 +55,8 @@ func (m *JobSummaryMetric) checkNodeMeans() error {
 	return nil
 }
 
-// validate checks ranges, not sense: whether the deciles fit the mean is the fold's concern, and the sink archives what
-// was committed. An optional field is nil where the writer could not know it.
+// validate checks ranges, not consistency: whether the deciles fit the mean is the fold's concern, and the sink
+// archives every committed record. An optional field is nil if the writer could not know it.
 func (m *JobSummaryMetric) validate() error {
 	if err := checkMetric(m.Name, m.Unit, m.Scope); err != nil {
 		return err
@@ -154,7 +154,7 @@ func checkShares(metrics []JobPartialMetric) error {
 	return nil
 }
 
-// validate is stricter than that of a summary, since merge computes with these numbers. A missing moment, or a NaN,
+// validate is stricter than the one of a summary, since merge computes with these numbers. A missing moment, or a NaN,
 // would spoil the whole job's summary and not one row.
 func (m *JobPartialMetric) validate() error {
 	if err := checkMetric(m.Name, m.Unit, m.Scope); err != nil {

@@ -1,5 +1,5 @@
-// Package kafkatest is what the tests of several packages share. It has a broker in the process and a client of it.
-// It has a log that may be read while it is written, and a wait for what must come. Only tests import it.
+// Package kafkatest provides helpers for the tests of several packages: a broker in the process and a client of it, a
+// log that may be read while it is written, and a wait for a condition. Only tests import it.
 package kafkatest
 
 import (
@@ -17,7 +17,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Broker starts one broker in this process. It ends with the test, and its data too unless an option has a directory.
+// Broker starts one broker in this process. It ends with the test, and so does its data, unless an option sets a
+// directory.
 func Broker(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	cluster, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)
@@ -65,7 +66,7 @@ func Eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Cases returns how many cases a test of code without goroutines tries: all, or few where the race detector watches.
+// Cases returns the number of cases for a test of code without goroutines: all, or few if the race detector runs.
 func Cases(all, few int) int {
 	if Raced {
 		return few
@@ -73,8 +74,7 @@ func Cases(all, few int) int {
 	return all
 }
 
-// Log keeps what is logged to it, as text of level debug and above. It may be read while it is written. The zero value
-// is ready.
+// Log keeps log lines of level debug and above, as text. It may be read while it is written. The zero value is ready.
 type Log struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
