@@ -1,6 +1,6 @@
 //go:build race
 
-package month
+package simulate
 
 // The race detector makes the folds eight times slower, and finds nothing in them.
 const (
