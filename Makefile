@@ -8,7 +8,7 @@ VULN_V  := v1.1.4
 EXPORTER   := bin/node_exporter
 EXPORTER_V := v1.9.1
 
-.PHONY: build build-static build-sql up test test-browser test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program synchrony outside outside-spark test-containers test-slurm
+.PHONY: build build-static build-sql up test test-full check test-browser test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program synchrony outside outside-spark test-containers test-slurm
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
@@ -36,22 +36,38 @@ demo-pictures:
 up: build
 	bin/weir up
 
-# The race detector makes pure code eight times slower and finds nothing in it: the first command runs few of its random
-# cases. The others run all of them. TestThinnedTestsRunInFull says what they lack.
-FOLDS := TestSimulated|TestJobTable|TestHonestOwners|TestAccountsClose|TestHostileInputs|TestLoadsFit|TestFinderSurvives|TestReplayOfMixed
+# What a person relies on, between two edits: every package, with few random cases, and without the scenarios that take
+# long or wait. Go remembers packages that passed, and runs them again once they or the files that they read change. The
+# race detector is linked by a C compiler: where go finds none, nothing watches for races, and make test says so.
+RACE = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+test:
+	@$(if $(RACE),,echo 'NO RACE WAS LOOKED FOR: THERE IS NO C COMPILER (apt-get install gcc)' >&2)
+	$(GO) test $(RACE) -short -timeout 20m ./...
+	@echo "$$(grep -rhF --include='*_test.go' 't.Skip("make test-full runs it")' . | wc -l) tests were left out, and others tried" \
+		'few cases: make test-full runs all of them'
+
+# All of them in full numbers. The race detector makes pure code eight times slower and finds nothing in it: few of its
+# random cases run under it, and all of them without it. TestThinnedTestsRunInFull says which. A scenario takes its time
+# from clocks: the short ones run under the detector, all of them without it, and once more under it in make test-kafka.
+FOLDS := TestSimulated|TestJobTable|TestHonestOwners|TestAccountsClose|TestHostileInputs|TestLoadsFit|TestFinderSurvives
 PLANS := TestRouteOfVery|TestTicksOfMany|TestAdmitRemembers|TestParseJobsRefuses
 FILES := TestFlippedByte|Crashes$$
 AGENT := TestOffsetIsWithin|TestNVMLAllocates
 STUDY := TestStudyInShort
-RATIO := TestAgainstNaive$$
 WIDE  := TestSelectionExample|TestMetricsDriftArchive|TestCompare$$
-RUNS  := . ./kafka ./processors ./balancer ./balancer/scheduler ./sink ./producers ./producers/source ./integration \
+RUNS  := ./kafka ./processors ./balancer ./balancer/scheduler ./sink ./producers ./producers/source ./commands/metrics \
 	./selection/study ./topology/discovery/study
 ALL   := ./topology/discovery/network ./schemas ./quantile ./rules ./sink/compact ./sink/findings ./sink/jobs ./sink/totals ./simulate
-test:
-	$(GO) test -race -count=1 -timeout 20m ./...
-	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)|$(AGENT)|$(WIDE)|$(STUDY)|$(RATIO)' $(RUNS)
+test-full:
+	$(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... | grep -v '/integration$$')
+	$(GO) test -race -short -count=1 -timeout 10m ./integration
+	$(GO) test -count=1 -timeout 20m ./integration
+	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)|$(AGENT)|$(WIDE)|$(STUDY)' $(RUNS)
 	$(GO) test -count=1 -timeout 10m $(ALL)
+
+# All that must pass before a change lands: half an hour on two cores. The script says what it needs.
+check:
+	.ci/run
 
 # The Python modules by which TestOutsideReader reads what weir writes. Needs python3 (3.11) with pip or venv; where it is
 # missing, that test says so and is skipped.

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -14,18 +15,13 @@ import (
 	"testing"
 )
 
-// TestThinnedTestsRunInFull: a test that does less under the race detector is run without it by `make test` too.
+// TestThinnedTestsRunInFull: a test that does less under the race detector is run without it by `make test-full` too.
 // Otherwise most of its cases would never be tried.
 func TestThinnedTestsRunInFull(t *testing.T) {
 	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "make", "-n", "test").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	full := map[string]*regexp.Regexp{} // the tests that run in full, by directory
-	for line := range bytes.Lines(out) {
-		words := strings.Fields(strings.ReplaceAll(string(line), "'", ""))
-		if len(words) < 2 || words[1] != "test" || slices.Contains(words, "-race") {
+	for _, words := range testCommands(t, "test-full") {
+		if slices.Contains(words, "-race") || slices.Contains(words, "-short") {
 			continue
 		}
 		pattern := ""
@@ -46,13 +42,61 @@ func TestThinnedTestsRunInFull(t *testing.T) {
 			}
 			thinned++
 			if full[dir] == nil || !full[dir].MatchString(name) {
-				t.Errorf("%s of ./%s does less under the race detector, and make test runs it there alone", name, dir)
+				t.Errorf("%s of ./%s does less under the race detector, and make test-full runs it there alone", name, dir)
 			}
 		}
 	}
 	if thinned < 20 {
 		t.Errorf("%d tests do less under the race detector: how do they say so?", thinned)
 	}
+}
+
+// TestLeftOutTestsRunInFull: `make test` counts the tests that -short leaves out, by the words with which they are skipped.
+// A command of `make test-full` runs each of them.
+func TestLeftOutTestsRunInFull(t *testing.T) {
+	t.Parallel()
+	var all [][]string // the commands that leave nothing out
+	for _, words := range testCommands(t, "test-full") {
+		if !slices.Contains(words, "-short") && !slices.Contains(words, "-run") {
+			all = append(all, words)
+		}
+	}
+	skip := regexp.MustCompile(`testing\.Short\(\)[^{]*\{\s+t\.Skip\(([^)]*)`)
+	left := 0
+	walkTests(t, func(path string) error {
+		text, err := os.ReadFile(path)
+		for _, m := range skip.FindAllSubmatch(text, -1) {
+			if left++; !bytes.Contains(m[1], []byte(`"make test-full runs it"`)) {
+				t.Errorf("%s: a test that is left out says only %s", path, m[1])
+			}
+		}
+		dir := filepath.Dir(path)
+		if bytes.Contains(text, []byte("testing.Short()")) && !slices.ContainsFunc(all, func(words []string) bool {
+			return slices.Contains(words, "./"+dir) || slices.Contains(words, "list") && dir != "integration"
+		}) {
+			t.Errorf("-short leaves out tests of %s, and test-full runs none of them", dir)
+		}
+		return err
+	})
+	if left < 5 {
+		t.Errorf("-short leaves out %d tests: how do they say so?", left)
+	}
+}
+
+// testCommands returns the words of the commands `go test` of a target.
+func testCommands(t *testing.T, target string) (all [][]string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "make", "-n", target).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(out) {
+		words := strings.Fields(strings.ReplaceAll(string(line), "'", ""))
+		if len(words) > 1 && words[1] == "test" {
+			all = append(all, words)
+		}
+	}
+	return all
 }
 
 // declared has the names that a declaration of a package's tests uses. race is of a file for the race detector alone.
@@ -65,13 +109,7 @@ type declared struct {
 func testsByDirectory(t *testing.T) map[string]map[string]declared {
 	t.Helper()
 	all := map[string]map[string]declared{}
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() && (d.Name() == "bin" || d.Name() == "testdata") {
-			return fs.SkipDir
-		}
-		if !strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
+	walkTests(t, func(path string) error {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		if err != nil {
 			return err
@@ -94,10 +132,26 @@ func testsByDirectory(t *testing.T) map[string]map[string]declared {
 		}
 		return nil
 	})
+	return all
+}
+
+// walkTests calls f for each file of tests of the repository.
+func walkTests(t *testing.T, f func(path string) error) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "bin" || d.Name() == "testdata"):
+			return fs.SkipDir
+		case strings.HasSuffix(path, "_test.go"):
+			return f(path)
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
 }
 
 // Names returns what a declaration declares.

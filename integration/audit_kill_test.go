@@ -31,7 +31,7 @@ var (
 // The schedule is the same in every run: in its six seconds this seed kills collect, merge, sink and simulate.
 func TestAuditWhileKilled(t *testing.T) {
 	if testing.Short() {
-		t.Skip("AUDIT OF A KILLED SYSTEM SKIPPED: -short was given")
+		t.Skip("make test-full runs it")
 	}
 	beside(t)
 	m := newMachine(t)

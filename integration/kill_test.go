@@ -24,7 +24,7 @@ var (
 // had happened.
 func TestKill(t *testing.T) {
 	if testing.Short() {
-		t.Skip("KILL TEST SKIPPED: nothing was killed, -short was given")
+		t.Skip("make test-full runs it")
 	}
 	beside(t)
 	seed := *killSeed

@@ -31,7 +31,7 @@ const (
 // join. At the end every partition must have a live owner, which is one that commits.
 func TestMixedNames(t *testing.T) {
 	if testing.Short() {
-		t.Skip("MIXED NAMES SKIPPED: nothing was killed, -short was given")
+		t.Skip("make test-full runs it")
 	}
 	beside(t)
 	first := *mixedSeed

@@ -25,11 +25,11 @@ const (
 // Both begin with the bytes of the records, and end with those of the summaries. The test compares the CPU time of this
 // process, so it runs beside no other test. Both take their best of some tries, so that a busy machine does not matter.
 func TestAgainstNaive(t *testing.T) {
-	if kafkatest.Raced {
-		t.Skip("the race detector slows down only what is compiled with it: make test runs it without")
+	if kafkatest.Raced || testing.Short() { // the detector slows down only a part; other packages run beside a short one
+		t.Skip("make test-full runs it")
 	}
 	if os.Getenv("KAFKA_SEEDS") != "" {
-		t.Skip("it asks no broker: make test runs it")
+		t.Skip("it asks no broker: make test-full runs it")
 	}
 	cfg := config.Default()
 	fold := processors.NewCollector("c1", 0, 64, nil)

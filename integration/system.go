@@ -62,7 +62,7 @@ func beside(t *testing.T) {
 func withoutBrokers(t *testing.T) {
 	t.Helper()
 	if os.Getenv("KAFKA_SEEDS") != "" {
-		t.Skip("it asks no broker: make test runs it")
+		t.Skip("it asks no broker: make test-full runs it")
 	}
 	t.Parallel()
 }

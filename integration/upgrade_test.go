@@ -31,7 +31,7 @@ var rollbackOrder = []string{"balance", "simulate"}
 // Every job of every Tick must have one summary with all that its nodes sent, and the archive must have them all.
 func TestUpgrade(t *testing.T) {
 	if testing.Short() {
-		t.Skip("UPGRADE TEST SKIPPED: nothing was upgraded, -short was given")
+		t.Skip("make test-full runs it")
 	}
 	if os.Getenv("KAFKA_SEEDS") != "" {
 		t.Skip("UPGRADE TEST SKIPPED: it is run on the embedded broker, without KAFKA_SEEDS")

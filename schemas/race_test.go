@@ -2,6 +2,6 @@
 
 package schemas
 
-// The codec has no goroutine: the race detector finds nothing in it, and makes its tests ten times slower. `make test`
-// runs the full numbers without it.
+// The codec has no goroutine: the race detector finds nothing in it, and makes its tests ten times slower.
+// `make test-full` runs the full numbers without it.
 const slower = 10

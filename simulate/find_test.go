@@ -169,8 +169,8 @@ var beside = map[string][]string{
 // guards hold, and there is something to find. It finds nothing else.
 func TestProblemsAreFound(t *testing.T) {
 	t.Parallel()
-	if raceEnabled {
-		t.Skip("make test runs it once more, without the race detector")
+	if raceEnabled || testing.Short() {
+		t.Skip("make test-full runs it")
 	}
 	m := made(Problems, 1, january, 30, 3*time.Minute)
 	m.sketch = 0

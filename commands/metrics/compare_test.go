@@ -49,8 +49,8 @@ func madeObservations(t *testing.T, every int) {
 // TestSelectionExample compares what docs/selection.md shows with what the commands of `make selection-example` print.
 // With -update it writes it there; the sentences around it then need a look.
 func TestSelectionExample(t *testing.T) {
-	if kafkatest.Raced {
-		t.Skip("make test runs it without the race detector")
+	if kafkatest.Raced || testing.Short() {
+		t.Skip("make test-full runs it")
 	}
 	file, err := filepath.Abs("docs/selection.md")
 	if err != nil {
@@ -103,8 +103,8 @@ func TestSelectionExample(t *testing.T) {
 
 // TestCompare compares methods on a part of the example: in text, as JSON, and as pictures.
 func TestCompare(t *testing.T) {
-	if kafkatest.Raced {
-		t.Skip("make test runs it without the race detector")
+	if kafkatest.Raced || testing.Short() {
+		t.Skip("make test-full runs it")
 	}
 	madeObservations(t, 12)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

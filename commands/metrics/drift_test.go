@@ -134,8 +134,8 @@ func TestMetricsDriftRefuses(t *testing.T) {
 
 // TestMetricsDriftArchive: a list from an archive is compared with the days that come after it.
 func TestMetricsDriftArchive(t *testing.T) {
-	if kafkatest.Raced {
-		t.Skip("make test runs it without the race detector")
+	if kafkatest.Raced || testing.Short() {
+		t.Skip("make test-full runs it")
 	}
 	dir, list := filepath.Join(t.TempDir(), "archive"), filepath.Join(t.TempDir(), "metrics.yaml")
 	for _, step := range []struct {

@@ -2,5 +2,5 @@
 
 package network
 
-// The package has no goroutine: the race detector finds nothing in it. `make test` runs the full numbers without it.
+// The package has no goroutine: the race detector finds nothing in it. `make test-full` runs the full numbers without it.
 const slower = 4

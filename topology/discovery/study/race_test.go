@@ -2,5 +2,5 @@
 
 package study
 
-// The race detector makes the study eight times slower. `make test` runs the full numbers without it.
+// The race detector makes the study eight times slower. `make test-full` runs the full numbers without it.
 const short = 1
