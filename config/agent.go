@@ -13,32 +13,33 @@ import (
 // Agent is the configuration of the node agent.
 type Agent struct {
 	Node     string `mapstructure:"node"`      // empty: the host's name
-	ProcPath string `mapstructure:"proc_path"` // where /proc is
-	SysPath  string `mapstructure:"sys_path"`  // where /sys is
+	ProcPath string `mapstructure:"proc_path"` // mount point of /proc
+	SysPath  string `mapstructure:"sys_path"`  // mount point of /sys
 	StateDir string `mapstructure:"state_dir"` // the last route is kept here; empty: not kept
 	Perf     bool   `mapstructure:"perf"`      // open perf events
 
 	PerfLock  string  `mapstructure:"perf_lock"`   // while it exists, hardware events are closed; empty: never
-	PeakFlops float64 `mapstructure:"peak_flops"`  // the node's peak, FLOP/s; 0: not told
-	PeakMemBW float64 `mapstructure:"peak_mem_bw"` // the node's peak, bytes/s; 0: not told
-	CPUs      string  `mapstructure:"cpus"`        // where the agent itself runs, such as "0,64-65"; empty: anywhere
-	Idle      bool    `mapstructure:"idle"`        // run only where a CPU has nothing else to do
-	// Sampling is what calls for a sample: each node's clock, or a trigger of the balancer. The balancer reads it, too.
+	PeakFlops float64 `mapstructure:"peak_flops"`  // the node's peak, FLOP/s; 0: unknown
+	PeakMemBW float64 `mapstructure:"peak_mem_bw"` // the node's peak, bytes/s; 0: unknown
+	CPUs      string  `mapstructure:"cpus"`        // CPUs of the agent itself, such as "0,64-65"; empty: any
+	Idle      bool    `mapstructure:"idle"`        // run only on CPUs without other work
+	// Sampling selects the call for a sample: each node's clock, or a trigger of the balancer. The balancer reads it,
+	// too.
 	Sampling string          `mapstructure:"sampling"`
 	Sources  []SiteSource    `mapstructure:"sources"` // of metrics that the site declares
 	Metrics  []DerivedMetric `mapstructure:"metrics"` // that are computed from others
-	Cgroups  []string        `mapstructure:"cgroups"` // patterns of the jobs' cgroups; empty: those of Slurm and PBS
+	Cgroups  []string        `mapstructure:"cgroups"` // patterns of the jobs' cgroups; empty: Slurm's and PBS's
 	// MetricsFile names the list of the metrics that are measured; empty: all are.
 	MetricsFile string        `mapstructure:"metrics_file"`
 	Topology    AgentTopology `mapstructure:"topology"`
-	// List is what MetricsFile holds, with the names in use; nil: everything is measured. A wrong list restricts
-	// nothing, so whoever starts the agent reads it.
+	// List is the content of MetricsFile, with the names in use; nil: everything is measured. A wrong list restricts
+	// nothing, so whoever starts the agent reads the file.
 	List *MetricList `mapstructure:"-"`
-	// ReportDir has a file JOB.RESTART for each job that reports metrics of its own; empty: none does.
+	// ReportDir contains a file JOB.RESTART for each job that reports metrics of its own; empty: jobs report none.
 	ReportDir string `mapstructure:"report_dir"`
 }
 
-// AgentTopology says how an agent takes part in a measurement of latencies, which an administrator orders.
+// AgentTopology configures an agent's part in a measurement of latencies, which an administrator orders.
 type AgentTopology struct {
 	Enabled          bool    `mapstructure:"enabled"`
 	Listen           string  `mapstructure:"listen"`             // UDP host:port while it measures
@@ -57,11 +58,11 @@ type SiteSource struct {
 	// Timeout is how long a run of the command may take. It begins so long before each boundary. 0 in a file: half of
 	// the interval, but at most 10s.
 	Timeout time.Duration `mapstructure:"timeout"`
-	// of the file, after which it has no values; 0 in a file: 3 intervals
+	// MaxAge is the age of the file at which its values are dropped; 0 in a file: 3 intervals
 	MaxAge  time.Duration `mapstructure:"max_age"`
 	Metrics []SiteMetric  `mapstructure:"metrics"`
 
-	Interval time.Duration `mapstructure:"-"` // that of the configuration
+	Interval time.Duration `mapstructure:"-"` // the interval of the configuration
 }
 
 // SiteMetric is a metric of a SiteSource.
@@ -76,7 +77,7 @@ type SiteMetric struct {
 type DerivedMetric struct {
 	Name  string `mapstructure:"name"`
 	Unit  string `mapstructure:"unit"`  // empty: 1
-	Scope string `mapstructure:"scope"` // empty: that of the metrics it uses
+	Scope string `mapstructure:"scope"` // empty: the scope of the metrics it uses
 	Kind  string `mapstructure:"kind"`  // for readers; empty: not stated
 	Expr  string `mapstructure:"expr"`
 }
@@ -84,7 +85,7 @@ type DerivedMetric struct {
 // maxCPU is the largest CPU number that a list may name.
 const maxCPU = 1<<14 - 1
 
-// errCPUs is returned for what is no list of CPUs.
+// errCPUs is returned for a text that is no list of CPUs.
 var errCPUs = errors.New(`must be CPU numbers such as "0,64-65", up to 16383`)
 
 // CPUList returns the CPUs of a list as the kernel writes it: numbers and ranges of numbers, separated by commas.
@@ -145,7 +146,7 @@ func (t *AgentTopology) validate(f *findings, idle bool) {
 	}
 }
 
-// peak checks what a node can do at most, in its unit a second: more than any node does is a mistake in the unit.
+// peak checks the peak of a node, in its unit a second: a peak beyond any node's is a mistake in the unit.
 func (f *findings) peak(key string, value float64) {
 	if !(value >= 0 && value <= 1e18) {
 		f.wrong(errRange, key, value, "0 (not told) to 1e18")

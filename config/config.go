@@ -42,8 +42,8 @@ const Outage = 64
 // Slack is how far ahead of the clock a time may be. A time beyond it comes from a clock that is wrong.
 func Slack(interval time.Duration) time.Duration { return max(interval, 10*time.Second) }
 
-// QuietCommit is how often collect and merge commit their positions while they have no output. It bounds what a
-// successor reads again, and what it can miss because retention deleted it.
+// QuietCommit is the time between two commits of the positions of collect and merge while they have no output. It
+// bounds the part that a successor reads again, and the part that it can miss because retention deleted it.
 const QuietCommit = 10 * time.Second
 
 // FilePeriod is how old the first record of a file of the archive is when the sink ends the file.
@@ -75,31 +75,31 @@ func (c *Config) Triggered() bool { return c.Agent.Sampling == "triggered" }
 type Balance struct {
 	JobsFile string   `mapstructure:"jobs_file"`
 	TreeFile string   `mapstructure:"tree_file"` // empty: a flat tree of Nodes
-	Nodes    []string `mapstructure:"nodes"`     // where there is no tree
+	Nodes    []string `mapstructure:"nodes"`     // used if there is no tree
 
 	Algorithm string `mapstructure:"algorithm"` // weir or literal
 	// LMax is how many nodes' jobs one collector takes. 0: by bytes, from the next two.
 	LMax               int   `mapstructure:"l_max"`
-	PartitionBytesPerS int64 `mapstructure:"partition_bytes_per_s"` // what one partition or its collector sustains
-	NodeBytes          int64 `mapstructure:"node_bytes"`            // what a node sends in an interval, until measured
+	PartitionBytesPerS int64 `mapstructure:"partition_bytes_per_s"` // rate that one partition or its collector sustains
+	NodeBytes          int64 `mapstructure:"node_bytes"`            // bytes of a node in an interval, until measured
 	// LDist is how many nodes of a split job the literal algorithm gives one collector. 0: 0.9 l_max.
 	LDist    int `mapstructure:"l_dist"`
 	LocalMax int `mapstructure:"local_max"` // jobs of one node that are reduced there; 0: all
 
-	DropDir string `mapstructure:"drop_dir"` // where prolog and epilog write when jobs start and end; empty: nowhere
+	DropDir string `mapstructure:"drop_dir"` // directory of the files from prolog and epilog; empty: none
 	Slurm   Slurm  `mapstructure:"slurm"`
 }
 
-// Slurm says how the balancer asks Slurm for its jobs.
+// Slurm configures the balancer's queries to Slurm for its jobs.
 type Slurm struct {
 	Enabled bool          `mapstructure:"enabled"`
-	Bin     string        `mapstructure:"bin"`     // directory of squeue, scontrol and sinfo; empty: as PATH says
+	Bin     string        `mapstructure:"bin"`     // directory of squeue, scontrol and sinfo; empty: found by PATH
 	Poll    time.Duration `mapstructure:"poll"`    // how often, the drop directory too
 	Timeout time.Duration `mapstructure:"timeout"` // of one poll
-	CPUIDs  string        `mapstructure:"cpu_ids"` // how Linux numbers what Slurm calls CPUs; see Numberings
+	CPUIDs  string        `mapstructure:"cpu_ids"` // Linux' numbering of Slurm's CPUs; see Numberings
 }
 
-// Numbering says how Linux numbers the hardware threads of some nodes.
+// Numbering describes Linux' numbering of the hardware threads of some nodes.
 type Numbering struct {
 	Hosts string // a hostlist; empty: all nodes that no other Numbering names
 	Kind  string // spread, block or interleaved
@@ -124,7 +124,7 @@ func (s Slurm) Numberings() (all []Numbering) {
 // Collect is the configuration of collect and merge.
 type Collect struct {
 	MaxRejects int `mapstructure:"max_rejects"` // unreadable records within a minute before the partition stops
-	Sketch     int `mapstructure:"sketch"`      // bytes of a certified summary in a JobSummary; 0: it has none
+	Sketch     int `mapstructure:"sketch"`      // bytes of a certified summary in a JobSummary; 0: no such summary
 }
 
 // Sink is the configuration of the sink.
@@ -140,7 +140,7 @@ type Samples struct {
 	Metrics   []string      `mapstructure:"metrics"`   // that are kept; empty: all
 }
 
-// Metrics says where a service shows its numbers to Prometheus.
+// Metrics configures the endpoint at which a service shows its numbers to Prometheus.
 type Metrics struct {
 	Listen string `mapstructure:"listen"` // host:port; empty: nowhere
 }
@@ -170,7 +170,7 @@ func Default() Config {
 	}
 }
 
-// derive fills what depends on other settings.
+// derive sets the defaults that depend on other settings.
 func (c *Config) derive() {
 	if c.PlanMargin == 0 {
 		c.PlanMargin = min(time.Second, c.Interval/4)
@@ -194,14 +194,14 @@ func (c *Config) derive() {
 	}
 }
 
-// CollectorBytes returns how many bytes of jobs one collector takes in an interval: half of what a partition sustains.
-// The other half is for catching up after an outage, for nodes that send more, and for records of no job.
+// CollectorBytes returns the bytes of jobs that one collector takes in an interval: half of the amount that a partition
+// sustains. The other half is for catching up after an outage, for nodes that send more, and for records of no job.
 func (c *Config) CollectorBytes() int64 {
 	return int64(c.Interval.Seconds() * float64(c.Balance.PartitionBytesPerS) / 2)
 }
 
-// CollectorNodes returns the same in nodes: balance.l_max, or where that is 0, CollectorBytes by balance.node_bytes. Of
-// a split job, PerSyst's algorithms give each collector dist nodes.
+// CollectorNodes returns the same in nodes: balance.l_max, or if that is 0, CollectorBytes by balance.node_bytes. Of a
+// split job, PerSyst's algorithms give each collector dist nodes.
 func (c *Config) CollectorNodes() (most, dist int) {
 	most, dist = c.Balance.LMax, c.Balance.LDist
 	if most == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/viper"
 )
 
-// bound replaces whole numbers beyond int64 by the nearest one. It returns by key what was given.
+// bound replaces whole numbers beyond int64 by the nearest one. It returns the given numbers by key.
 func bound(v *viper.Viper, known map[string]any) map[string]string {
 	huge := map[string]string{}
 	for key, value := range known {
@@ -64,7 +64,7 @@ func wrongValues(err error) (faults []fault) {
 	return faults
 }
 
-// splitList makes a list of a text with commas, the form that a list has in the environment.
+// splitList makes a list from a text with commas, the form of a list in the environment.
 func splitList(_, to reflect.Type, value any) (any, error) {
 	text, isText := value.(string)
 	if !isText || to.Kind() != reflect.Slice {
@@ -83,7 +83,7 @@ func splitList(_, to reflect.Type, value any) (any, error) {
 	return list, nil
 }
 
-// decodeScalar turns the texts of the environment and of flags into what a key holds. It refuses numbers that the
+// decodeScalar converts the texts of the environment and of flags to the type of a key. It refuses numbers that the
 // library would round or take for nanoseconds.
 func decodeScalar(from, to reflect.Type, value any) (any, error) {
 	text, isText := value.(string)

@@ -20,13 +20,14 @@ const maxFileBytes = 1 << 20
 
 var errLong = errors.New("name another file")
 
-// credentials is where systemd puts the secrets of a unit, as a path of the configuration begins.
+// credentials is the directory into which systemd puts the secrets of a unit, as the beginning of a path in the
+// configuration.
 const credentials = "${CREDENTIALS_DIRECTORY}/"
 
 var errNoCredentials = errors.New("CREDENTIALS_DIRECTORY is not set: " +
 	"systemd sets it for a unit with LoadCredential=. By hand, name the file itself")
 
-// ReadFile returns what a file holds. A path may begin with ${CREDENTIALS_DIRECTORY}/. The error names the file.
+// ReadFile returns the content of a file. A path may begin with ${CREDENTIALS_DIRECTORY}/. The error names the file.
 func ReadFile(path string) ([]byte, error) {
 	if name, secret := strings.CutPrefix(path, credentials); secret {
 		dir := os.Getenv("CREDENTIALS_DIRECTORY")
@@ -87,12 +88,12 @@ func keepNumbers(n *yaml.Node) {
 			n.Tag = "!!str"
 		}
 	}
-	for _, child := range n.Content { // an alias has none, so this ends
+	for _, child := range n.Content { // an alias has no content of its own, so this ends
 		keepNumbers(child)
 	}
 }
 
-// sameKeys leaves out keys without a value, and returns an error where two keys of a map differ only in case.
+// sameKeys leaves out keys without a value, and returns an error if two keys of a map differ only in case.
 func sameKeys(prefix string, tree map[string]any) error {
 	first := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(tree)) {

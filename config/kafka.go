@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Kafka says how to reach the brokers.
+// Kafka configures the connections to the brokers.
 type Kafka struct {
 	Brokers     []string      `mapstructure:"brokers"` // host:port; Kafka's bootstrap.servers
 	ClientID    string        `mapstructure:"client_id"`
@@ -45,8 +45,8 @@ const (
 
 var mechanisms = []string{ScramSHA512, ScramSHA256, plainSASL}
 
-// validate looks at the values only. Whether the files hold what they should is for kafka.CheckFiles: nothing here
-// knows TLS.
+// validate looks at the values only. kafka.CheckFiles checks the contents of the files, because this package knows
+// nothing of TLS.
 func (k Kafka) validate(f *findings) {
 	for _, b := range k.Brokers {
 		if _, port, _ := net.SplitHostPort(b); !IsAddress(b) {

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// ReadPatience is how long the reader of a file waits. A regular file answers at once. A named pipe may never answer,
-// nor may a file system over the network.
+// ReadPatience is the longest wait for the read of a file. A regular file answers at once. A named pipe may never
+// answer, nor may a file system over the network.
 const ReadPatience = 5 * time.Second
 
 // ErrSilent is returned when a path does not answer. A later try may succeed, so it is no mistake in the configuration.
 var ErrSilent = errors.New("no answer: mend its file system, or name a regular file")
 
-// Silent is the error of a path that has not answered since a time.
+// Silent is the error of a path that has been silent since a time.
 func Silent(since time.Time) error {
 	return fmt.Errorf("%w (since %s)", ErrSilent, since.UTC().Format(time.RFC3339))
 }
@@ -27,7 +27,7 @@ type Lane struct {
 	done  chan struct{} // closes when the call in flight ends; nil: there is none
 }
 
-// Call makes a call in the background once the one before has ended, and waits for it. It returns zero after the call
+// Call makes a call in the background once the previous one has ended, and waits for it. It returns zero after the call
 // has ended. If the call in flight does not move for as long as the patience, it returns the time of its last move.
 // That call may be an earlier one.
 func (l *Lane) Call(patience time.Duration, call func()) (hangs time.Time) {
@@ -95,7 +95,7 @@ func (l *Lane) enter(call func()) (done chan struct{}, ours bool) {
 var lanes sync.Map
 
 // Answer returns the results of read for a path. At most one read of each path is in flight. The error is ErrSilent
-// after ReadPatience, or at once if an earlier read has hung for longer.
+// after ReadPatience, or at once if an earlier read is overdue already.
 func Answer[T any](path string, read func() (T, error)) (answer T, err error) {
 	lane, _ := lanes.LoadOrStore(path, new(Lane))
 	var got T

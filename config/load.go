@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/viper"
 )
 
-// Source says where a configuration comes from.
+// Source lists the origins of a configuration.
 type Source struct {
 	File     string         // YAML; empty: none
 	Environ  []string       // as os.Environ
@@ -34,7 +34,7 @@ var (
 const (
 	// ReportVariable names the file in which a job reports.
 	ReportVariable = "WEIR_REPORT_FILE"
-	// SecretVariable has the common secret of nodes that measure the topology.
+	// SecretVariable holds the common secret of nodes that measure the topology.
 	SecretVariable = "WEIR_TOPOLOGY_SECRET"
 )
 

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// NodeType is what one node of a kind has, and can do at most. 0, and for GPUs nil, is not told.
+// NodeType describes the hardware of one kind of node, and its peaks. 0, and for GPUs nil, stands for unknown.
 type NodeType struct {
 	Name  string `mapstructure:"name"`
 	Nodes string `mapstructure:"nodes"` // a hostlist; empty: all nodes that no other type names
@@ -36,7 +36,8 @@ const (
 	maxMemoryOfNode   = 1 << 60
 )
 
-// validateMachine checks each type by itself. Only what expands hostlists can see that two types name one node.
+// validateMachine checks each type by itself. Two types that name one node are found elsewhere, by code that expands
+// hostlists.
 func (c *Config) validateMachine(f *findings) {
 	f.within("machine", int64(len(c.Machine)), 0, maxNodeTypes)
 	names, others := map[string]bool{}, ""

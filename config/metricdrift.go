@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// MetricDrift is what `weir metrics drift` watches: whether the metrics that are kept still explain the responses, and
+// MetricDrift lists the checks of `weir metrics drift`: whether the kept metrics still explain the responses, and
 // whether each dropped metric still follows from kept ones.
 type MetricDrift struct {
 	Centred  bool          `yaml:"centred,omitempty"` // there were several jobs or nodes: each is on a level of its own
@@ -18,7 +18,8 @@ type MetricDrift struct {
 // DriftModel predicts a response: the intercept, and each term's coefficient times its scaled value.
 type DriftModel struct {
 	Response string `yaml:"response"`
-	// Renewed models have no coefficients: those of each job are its own. What is watched is how well the terms do.
+	// Renewed models contain no coefficients: each job gets coefficients of its own. Drift watches how well the terms
+	// explain the response.
 	Renewed   bool    `yaml:"renewed,omitempty"`
 	Intercept float64 `yaml:"intercept"`
 	Low       float64 `yaml:"low"` // predictions are clipped to low and high: the training range ± 25 %
@@ -38,7 +39,7 @@ type DriftTerm struct {
 	Coefficient float64      `yaml:"coefficient,omitempty"`
 }
 
-// DriftScaling makes values of different units comparable. Package selection says how.
+// DriftScaling makes values of different units comparable. Package selection defines it.
 type DriftScaling struct {
 	Difference bool    `yaml:"difference,omitempty"`
 	Centre     float64 `yaml:"centre"`
@@ -51,22 +52,22 @@ type DriftScaling struct {
 	SDSquare   float64 `yaml:"sd_square,omitempty"`
 }
 
-// DriftColumn says how the values of a metric were scaled.
+// DriftColumn describes the scaling of a metric's values.
 type DriftColumn struct {
 	Metric    string       `yaml:"metric"`
 	Statistic string       `yaml:"statistic,omitempty"`
 	Scaling   DriftScaling `yaml:"scaling,flow"`
 }
 
-// DriftCanary is a dropped metric: where it is still measured, its scaled value is the sum of the terms. Error is the
-// mean square of what is left over in training.
+// DriftCanary is a dropped metric. On nodes that still measure it, its scaled value is the sum of the terms. Error is
+// the mean square of the residual in training.
 type DriftCanary struct {
 	Metric string            `yaml:"metric"`
 	Terms  []DriftCanaryTerm `yaml:"terms,flow"`
 	Error  float64           `yaml:"error"`
 }
 
-// DriftCanaryTerm is a kept metric, and what its scaled value counts.
+// DriftCanaryTerm is a kept metric, and the coefficient of its scaled value.
 type DriftCanaryTerm struct {
 	Metric      string  `yaml:"metric"`
 	Coefficient float64 `yaml:"coefficient"`
@@ -149,7 +150,7 @@ func (s *DriftScaling) validate(f *findings, key string) {
 	}
 }
 
-// finite checks that numbers are neither infinite nor NaN.
+// finite checks that all numbers are finite.
 func (f *findings) finite(key string, values ...float64) {
 	for _, v := range values {
 		if math.IsNaN(v) || math.IsInf(v, 0) {

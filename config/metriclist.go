@@ -5,7 +5,7 @@ package config
 type MetricList struct {
 	Version   int       `yaml:"version"` // 1
 	Created   string    `yaml:"created"` // RFC 3339, UTC
-	Source    string    `yaml:"source"`  // what it was selected from
+	Source    string    `yaml:"source"`  // the data that it was selected from
 	Rows      int       `yaml:"rows"`
 	Blocks    int       `yaml:"blocks"`
 	Responses []string  `yaml:"responses,omitempty"` // empty: selected for coverage
@@ -15,17 +15,17 @@ type MetricList struct {
 	Keep      []string  `yaml:"keep"`   // measured on every node; every other metric is measured on canary nodes alone
 	Kept      []Kept    `yaml:"kept,omitempty"`
 	Dropped   []Dropped `yaml:"dropped,omitempty"`
-	// Drift is what `weir metrics drift` compares with; nil: nothing can be watched.
+	// Drift is the reference of `weir metrics drift`; nil: nothing can be watched.
 	Drift *MetricDrift `yaml:"drift,omitempty"`
 }
 
-// Kept says why a metric is kept.
+// Kept names a metric to keep, and the reason.
 type Kept struct {
 	Name string `yaml:"name"`
-	Why  string `yaml:"why"` // response, coverage, or in use: and by what
+	Why  string `yaml:"why"` // response, coverage, or in use: and the user
 }
 
-// Dropped says what stands for a metric that is not measured.
+// Dropped is a metric that is not measured, and its representative.
 type Dropped struct {
 	Name           string  `yaml:"name"`
 	Representative string  `yaml:"representative,omitempty"` // empty: none

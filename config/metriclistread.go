@@ -78,7 +78,7 @@ var listWords = strings.NewReplacer(
 // listError makes a line of an error of the YAML library, in the words of a person who edits the file.
 func listError(err error) error {
 	text := listWords.Replace(oneLine(err).Error())
-	const most = 400 // a file of wrong lines has an error for each
+	const most = 400 // a malformed file causes an error for each line
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + " …"
 	}
@@ -130,7 +130,7 @@ func (l *MetricList) Validate() error {
 		if !(d.R >= -1 && d.R <= 1) {
 			f.wrong(errRange, key+".r", d.R, "-1 to 1")
 		}
-		if !(d.R2 <= 1) { // that of held-out rows may be far below 0
+		if !(d.R2 <= 1) { // of held-out rows it may be far below 0
 			f.wrong(errRange, key+".r2", d.R2, "at most 1")
 		}
 	}
@@ -150,7 +150,7 @@ func (f *findings) listed(key, name string, taken map[string]bool) bool {
 	return true
 }
 
-// err joins the faults, or the first of them where they are many.
+// err joins the faults, or the first of many.
 func (f *findings) err() error {
 	const most = 20
 	var all []error
@@ -172,8 +172,9 @@ func (l *MetricList) With(names []string) *MetricList {
 	return &more
 }
 
-// Measures reports whether a node measures a metric. A canary measures all, and so does every node without a list. What
-// the agent measures of itself is always measured, and so are the responses: `weir metrics drift` watches them.
+// Measures reports whether a node measures a metric. A canary measures all, and so does every node without a list. The
+// agent's metrics about itself are always measured, and so are the responses, because `weir metrics drift` watches
+// them.
 func (l *MetricList) Measures(node, metric string) bool {
 	return l == nil || strings.HasPrefix(metric, ownPrefix) || slices.Contains(l.Keep, metric) ||
 		slices.Contains(l.Responses, metric) || Canary(node, l.Canary)
@@ -194,5 +195,5 @@ func Canary(node string, share float64) bool {
 	return cmp.Less(float64(x>>11)/(1<<53), share)
 }
 
-// ownPrefix begins the names of what the agent measures of itself.
+// ownPrefix begins the names of the agent's metrics about itself.
 const ownPrefix = "weir_"

@@ -11,7 +11,7 @@ const (
 	WireConfluent    = "confluent"     // values name their schema by the id of a registry
 )
 
-// Registry says how to reach a schema registry.
+// Registry configures the connection to a schema registry.
 type Registry struct {
 	URL          string `mapstructure:"url"` // empty: none
 	User         string `mapstructure:"user"`
@@ -27,7 +27,7 @@ func (r Registry) validate(f *findings) {
 	case r.URL == "":
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
 		u.RawQuery != "" || u.Fragment != "":
-		// What was given may hold a password.
+		// The given text may contain a password.
 		f.wrong(errChoice, "registry.url", "(not shown)",
 			"http://host:port or https://host:port, with a path at most; registry.user has the login")
 	case (r.User == "") != (r.PasswordFile == ""):

@@ -12,10 +12,11 @@ import (
 	"syscall"
 )
 
-// RunningFile is where `weir up` leaves its configuration, seen from the directory where it was started.
+// RunningFile is the file in which `weir up` leaves its configuration, relative to the directory in which it was
+// started.
 const RunningFile = "weir-data/weir.yaml"
 
-// runningArchive is where `weir up` keeps its archive, seen from there too.
+// runningArchive is the archive of `weir up`, relative to the same directory.
 const runningArchive = "weir-data/archive"
 
 // Running returns d with the brokers, the prefix, the interval, the machine and find's settings of the RunningFile

@@ -12,7 +12,7 @@ import (
 	"github.com/weirhpc/weir/naming"
 )
 
-// Bounds on what a site adds. A record has room for them beside the metrics of the catalogue.
+// Bounds on the sources and metrics that a site adds. They fit into a record beside the metrics of the catalogue.
 const (
 	maxSiteSources = 64
 	maxSiteMetrics = 256
@@ -27,8 +27,8 @@ var (
 	errPattern = errors.New("must be a path below the cgroup file system with a * in its last part")
 )
 
-// validateSite checks the form of what a site adds. The agent compares names with those of its own metrics when it
-// starts.
+// validateSite checks the form of the sources and metrics that a site adds. The agent compares their names with its own
+// metrics when it starts.
 func (a *Agent) validateSite(f *findings) {
 	f.within("agent.sources", int64(len(a.Sources)), 0, maxSiteSources)
 	sources, metrics := map[string]bool{}, map[string]bool{}
@@ -104,7 +104,7 @@ func (m DerivedMetric) validate(f *findings, key string, taken map[string]bool) 
 	}
 }
 
-// metric checks what a metric is called. Its name must not be among those taken, and is taken from then on.
+// metric checks the name and unit of a metric. Its name must not be in taken, and is added to it.
 func (f *findings) metric(key, name, unit string, taken map[string]bool) {
 	switch value := fmt.Sprintf("%.80q", name); {
 	case !naming.Valid(name) || strings.Contains(name, ":"):

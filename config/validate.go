@@ -26,7 +26,7 @@ var (
 // minInterval follows from the outage: a clock may be ten seconds ahead, and that must not be longer than the outage.
 const minInterval = 200 * time.Millisecond
 
-// fault is what is wrong with the value of a key.
+// fault is an error in the value of a key.
 type fault struct {
 	key string
 	error
@@ -63,8 +63,8 @@ func (f *findings) name(key, value string) {
 	}
 }
 
-// within checks a number. One beyond int64 was kept as text: the fault then names what the file has, and not what an
-// overflow made of it.
+// within checks a number. A number beyond int64 was kept as text, so that the fault names the text of the file and not
+// the result of an overflow.
 func (f *findings) within(key string, value, low, high int64) {
 	switch given, isHuge := f.huge[key]; {
 	case isHuge:
@@ -81,7 +81,7 @@ func (f *findings) lasting(key string, value, low, high time.Duration) {
 	}
 }
 
-// oneOf checks a name that has fixed choices, and lists all of them in the fault. Where none is a choice, it comes
+// oneOf checks a name that has fixed choices, and lists all of them in the fault. If "none" is a choice, it comes
 // first.
 func (f *findings) oneOf(key, value string, choices ...string) {
 	if slices.Contains(choices, value) {
@@ -94,7 +94,7 @@ func (f *findings) oneOf(key, value string, choices ...string) {
 	f.wrong(errChoice, key, fmt.Sprintf("%.80q", value), listed)
 }
 
-// faults returns the faults of Validate. For numbers beyond int64, huge holds what was given.
+// faults returns the faults of Validate. huge holds the original text of numbers beyond int64.
 func (c Config) faults(huge map[string]string) []fault {
 	f := &findings{huge: huge}
 	f.name("cluster", c.Cluster)
@@ -151,7 +151,7 @@ func (c Config) faults(huge map[string]string) []fault {
 	return f.faults
 }
 
-// validate refuses what a broker would refuse later, when some of the topics are made and others are not.
+// validate refuses settings that a broker would refuse later, after some of the topics are made and others are not.
 func (t Topics) validate(f *findings) {
 	f.within("topics.replication", int64(t.Replication), 1, 15)
 	f.oneOf("topics.wire", t.Wire, WireSingleObject, WireConfluent)
@@ -179,7 +179,7 @@ func (b *Balance) validate(f *findings, collectorNodes int) {
 }
 
 // validate reads the list of numberings to its end, so that an administrator sees every wrong item at once. One item
-// may have no nodes: it is that of all others.
+// may omit the nodes: it applies to all others.
 func (s Slurm) validate(f *findings) {
 	const key, some = "balance.slurm.cpu_ids", "gpu[001-016]="
 	f.lasting("balance.slurm.poll", s.Poll, 100*time.Millisecond, time.Minute)

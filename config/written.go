@@ -17,10 +17,10 @@ import (
 //go:embed reference.yaml
 var reference string
 
-// sections are those that a role reads beside what all roles share.
+// sections are the sections that a role reads, apart from the settings that all roles share.
 var sections = map[string][]string{
 	"agent":   {"agent"},
-	"balance": {"balance", "metrics", "agent"}, // agent.sampling has one value for both
+	"balance": {"balance", "metrics", "agent"}, // balance and agent must agree on agent.sampling
 	"collect": {"collect", "metrics"},
 	"merge":   {"collect", "metrics"},
 	"find":    {"find", "machine", "metrics"},
@@ -38,7 +38,7 @@ var agreed = []string{"cluster", "prefix", "interval", "collectors", "partitions
 
 var keyLine = regexp.MustCompile(`^( *)([a-z0-9_]+):(.*?)( +#.*)?$`)
 
-// Commented returns the configuration as a file for a role. It has the role's keys with their comments from
+// Commented returns the configuration as a file for a role. It contains the role's keys with their comments from
 // reference.yaml. A key with the default's value is commented out, unless all parts must agree on it.
 func (c Config) Commented(role string) (string, error) {
 	own, ok := sections[role]

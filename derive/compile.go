@@ -88,7 +88,7 @@ func (k *compiler) term(n ast.Node) (t term, isBool bool, err error) {
 		"?: and the functions %s", strings.ToLower(kind), functionNames())
 }
 
-// number is term, for what must be a number.
+// number is term, and requires a number.
 func (k *compiler) number(n ast.Node) (term, error) {
 	t, isBool, err := k.term(n)
 	if err == nil && isBool {
@@ -97,7 +97,7 @@ func (k *compiler) number(n ast.Node) (term, error) {
 	return t, err
 }
 
-// truth is term, for what must be true or false.
+// truth is term, and requires true or false.
 func (k *compiler) truth(n ast.Node) (term, error) {
 	t, isBool, err := k.term(n)
 	if err == nil && !isBool {
@@ -168,7 +168,7 @@ func (k *compiler) conditional(n *ast.ConditionalNode) (t term, isBool bool, err
 	return choice(cond, yes, no), isBool, err
 }
 
-// named compiles a call of what is not part of the language: a metric's name as text, or a function of ours.
+// named compiles a call that is no part of the language: a metric's name as text, or a function of ours.
 func (k *compiler) named(n *ast.CallNode) (term, error) {
 	callee, ok := n.Callee.(*ast.IdentifierNode)
 	if !ok {

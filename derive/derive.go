@@ -1,9 +1,9 @@
 // Package derive computes metrics from recorded metrics, by an expression that a user writes. It is pure: a definition
 // and the values of one node go in, the values of the new metric come out.
 //
-// The language is that of expr-lang/expr, of which only numbers, comparisons, choices and a few functions are taken.
-// There are no loops, no lists and no texts, so that an expression costs no more than its length. Expressions are
-// evaluated over all values of a record at once.
+// The language is a subset of expr-lang/expr: numbers, comparisons, choices and a few functions. There are no loops, no
+// lists and no texts, so that the cost of an expression is bounded by its length. Expressions are evaluated over all
+// values of a record at once.
 package derive
 
 import (
@@ -25,8 +25,8 @@ import (
 type Definition struct {
 	Name  string `yaml:"name"`
 	Unit  string `yaml:"unit"`  // empty: 1
-	Scope string `yaml:"scope"` // empty: that of the metrics it uses; node if these are of scope node
-	Kind  string `yaml:"kind"`  // what the values mean; it is for readers, not for the computation
+	Scope string `yaml:"scope"` // empty: the scope of the metrics it uses; node if these are of scope node
+	Kind  string `yaml:"kind"`  // the meaning of the values, for readers and not for the computation
 	Expr  string `yaml:"expr"`
 }
 
@@ -141,7 +141,8 @@ func (s *Set) Names() (names []string) {
 	return names
 }
 
-// Uses returns by the name of each metric what it is computed from: recorded metrics, and those defined before.
+// Uses returns, by the name of each metric, the metrics from which it is computed: recorded metrics, and metrics
+// defined before it.
 func (s *Set) Uses() map[string][]string {
 	uses := map[string][]string{}
 	for i := range s.metrics {
@@ -169,8 +170,8 @@ func (s *Set) Resolve(recorded map[string]string) error {
 }
 
 // place sets the scope of a metric, or compares it with the scopes that it uses. Metrics of scope node have the same
-// value everywhere. Beside these a metric uses only one scope, which is its own: nothing tells which GPU belongs to
-// which core.
+// value everywhere. Beside these a metric uses only one scope, which is its own, because it is unknown which GPU
+// belongs to which core.
 func (m *Metric) place(known map[string]string) error {
 	one, of := schemas.ScopeNode, "" // the scope that is not node, and a metric of it
 	for _, name := range m.uses {

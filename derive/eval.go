@@ -7,10 +7,10 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// term computes a part of an expression, for as many values as out has. What has no finite value is NaN.
+// term computes a part of an expression, for as many values as out holds. A result that is not finite becomes NaN.
 type term func(f *frame, out []float64)
 
-// frame has the inputs of an expression while it is evaluated. An input has a value for each place, or one for all.
+// frame holds the inputs of an expression during its evaluation. An input has a value for each place, or one for all.
 type frame struct {
 	inputs [][]float64
 	spare  [][]float64
@@ -28,7 +28,7 @@ func (f *frame) take(n int) []float64 {
 
 func (f *frame) give(v []float64) { f.spare = append(f.spare, v) }
 
-// finite makes NaN of what is infinite, so that a division by zero is not taken for a value further on.
+// finite turns infinity into NaN, so that a division by zero is not taken for a value later.
 func finite(v float64) float64 {
 	if math.IsInf(v, 0) {
 		return math.NaN()
@@ -79,7 +79,7 @@ func two(a, b term, do func(a, b float64) float64) term {
 	}
 }
 
-// choice takes a value of yes or no. What the other would be does not matter.
+// choice takes a value of yes or no. The other one does not matter, even if it is NaN.
 func choice(cond, yes, no term) term {
 	return func(f *frame, out []float64) {
 		c, other := f.take(len(out)), f.take(len(out))
@@ -99,7 +99,7 @@ func choice(cond, yes, no term) term {
 	}
 }
 
-// compared makes a comparison that is neither true nor false where a side has no value.
+// compared makes a comparison that is neither true nor false if a side has no value.
 func compared(holds func(a, b float64) bool) func(a, b float64) float64 {
 	return func(a, b float64) float64 {
 		switch {
@@ -112,7 +112,7 @@ func compared(holds func(a, b float64) bool) func(a, b float64) float64 {
 	}
 }
 
-// and is false if a side is, whatever the other is: so a condition can guard what has no value.
+// and is false if one side is, even if the other is NaN, so that a condition can guard against a missing value.
 func and(a, b float64) float64 {
 	if a == 0 || b == 0 {
 		return 0
@@ -158,8 +158,8 @@ var (
 	foldings = map[string]func(a, b float64) float64{"min": math.Min, "max": math.Max}
 )
 
-// Apply adds the metrics of the set to a record. A metric of which the record has no input at all is left out. Where
-// only some inputs have a value, the result is NaN. A recorded metric with the name of a definition is replaced.
+// Apply adds the metrics of the set to a record. A metric without any input in the record is left out. If only some
+// inputs have a value, the result is NaN. A recorded metric with the name of a definition is replaced.
 func (s *Set) Apply(b *schemas.CounterBatch) {
 	for i := range s.metrics {
 		m := &s.metrics[i]
@@ -178,8 +178,8 @@ func (s *Set) Apply(b *schemas.CounterBatch) {
 	}
 }
 
-// places returns how many values the metric has in a record. A record without any input of a socket or a GPU does not
-// say how many of them there are.
+// places returns the number of values of the metric in a record. It is unknown for a metric of sockets or GPUs without
+// any input in the record.
 func (m *Metric) places(b *schemas.CounterBatch) (n int, known bool) {
 	switch m.Scope {
 	case schemas.ScopeCore:
@@ -203,7 +203,7 @@ func find(b *schemas.CounterBatch, name string) int {
 // absent is the input of a metric that a record lacks.
 var absent = []float64{math.NaN()}
 
-// values computes n values of the metric, or none if the record has no input of it.
+// values computes n values of the metric, or none if the record contains no input of it.
 func (m *Metric) values(b *schemas.CounterBatch, n int, f *frame) []float64 {
 	f.inputs = f.inputs[:0]
 	there := false

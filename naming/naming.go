@@ -1,5 +1,5 @@
-// Package naming decides what may be the name of a host, a job, a metric or a part of weir. It also keeps a file's name
-// from appearing twice in a message. Every package may import it; it knows nothing of what it names.
+// Package naming defines the valid names of hosts, jobs, metrics and parts of weir. It also keeps a file's name from
+// appearing twice in a message. Every package may import it; it knows nothing about the named things.
 package naming
 
 import (

@@ -21,9 +21,9 @@ func (m *merger) bracket(k int) (lo, hi float64) {
 	return max(lerp(lo, nextLo, g)-pad, lo), min(lerp(hi, nextHi, g)+pad, nextHi)
 }
 
-// orderBracket holds the value of that rank. The value is at least v where #{x < v} <= rank-1, and at most v where #{x
-// <= v} >= rank. The bracket is the greatest and the least v for which that is proven, or nearly so: any proven v gives
-// a valid bracket.
+// orderBracket holds the value of that rank. The value is at least v if #{x < v} <= rank-1, and at most v if #{x <= v}
+// >= rank. The bracket is the greatest and the least v for which that is proven, or nearly so: any proven v gives a
+// valid bracket.
 func (m *merger) orderBracket(rank int64) (lo, hi float64) {
 	least := func(s *standing) bool { return s.least >= rank }
 	most := func(s *standing) bool { return s.most >= rank }

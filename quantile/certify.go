@@ -12,8 +12,8 @@ type Budget struct {
 	Ranks int // evenly spaced ranks that Certify looks at; all ranks of a column of fewer than twice as many values
 }
 
-// Large and Quick are the budgets that weir uses. Small shows what fewer bytes are worth. docs/accuracy.md gives the
-// accuracy of each.
+// Large and Quick are weir's budgets. Small shows the accuracy of fewer bytes. docs/accuracy.md gives the accuracy of
+// each.
 var (
 	Large = Budget{512, 1024} // 11 order statistics with about 37 more knots, or 45 atoms
 	Quick = Budget{512, 256}  // the same in half the time
@@ -23,8 +23,9 @@ var (
 // Certify describes a column as Reduce does, bit for bit, and adds a summary within the budget. Values is scratch
 // afterwards.
 //
-// The summary is the column's atoms where they fit. Otherwise it has the 11 order statistics and as many knots as fit.
-// Each knot is placed where the curve so far misses a rank by most (Ramer 1972, Douglas and Peucker 1973, in ranks).
+// The summary is the column's atoms if they fit. Otherwise it consists of the 11 order statistics and as many knots as
+// fit. Each knot is placed at the point that the curve so far misses by most ranks (Ramer 1972, Douglas and Peucker
+// 1973, in ranks).
 //
 // Eps holds for all values, also for those between the ranks that Certify looks at. There the column and the curve both
 // only rise, so the ranks on either side bound the distance. Pinned by TestEpsHoldsForEveryValue.
@@ -120,9 +121,9 @@ func appendRank(ranks []int, r int) []int {
 	return append(ranks, r)
 }
 
-// atoms are the distinct values with their counts, or nil where they need more than maxBytes. The values at ranks are
-// in place, and so many neighbours among them are different. Two ranks with the same value have only equal values
-// between them. Few atoms leave few other gaps to sort.
+// atoms are the distinct values with their counts, or nil if they need more than maxBytes. The values at ranks are in
+// place, and at least different of them are distinct. Two ranks with the same value have only equal values between
+// them. So if there are few atoms, few gaps remain to be sorted.
 func atoms(valid []float64, ranks []int, different, maxBytes int) []Atom {
 	most := maxBytes / pairBytes(1)
 	if different > most {
@@ -153,8 +154,8 @@ func atoms(valid []float64, ranks []int, different, maxBytes int) []Atom {
 	return s.Atoms
 }
 
-// point is a place on the curve where a knot may be. The values between the point before and this one have ranks that
-// are at least inner away from the ranks of both.
+// point is a place on the curve at which a knot may be. The values between the previous point and this one have ranks
+// that are at least inner away from the ranks of both.
 type point struct{ value, rank, inner float64 }
 
 // segment is the curve between two neighbouring knots, and the point in it that the straight line misses by most.
@@ -163,8 +164,8 @@ type segment struct {
 	miss            int64 // the bits of a positive float64, which are in the same order
 }
 
-// newSegment finds by how many ranks the straight line between two points misses those between them. A vertical line
-// has no slope to compute with, and counts as without a miss.
+// newSegment finds the most ranks by which the straight line between two points misses the points between them. A
+// vertical line has no slope to compute with, and counts as without a miss.
 func newSegment(points []point, from, to int) segment {
 	s := segment{from: from, to: to}
 	a, b := points[from], points[to]
@@ -186,12 +187,12 @@ func newSegment(points []point, from, to int) segment {
 	return s
 }
 
-// manyPoints is how many ranks of a column choose looks at. It takes a third of the time of Certify for so many. Eps is
-// that of all ranks, whichever were looked at.
+// manyPoints bounds the number of a column's ranks that choose looks at. Looking at these takes a third of the time of
+// Certify. Eps holds for all ranks, whichever were looked at.
 const manyPoints = 256
 
-// chooseOfMany is choose for the points of a column. Of many it leaves some out, evenly: not those at, and neither the
-// first nor the last of equal values. tied tells whether there are any.
+// chooseOfMany is choose for the points of a column. If there are many, it leaves some out, evenly, but neither the
+// points in at, nor the first or the last of equal values. tied states whether there are equal values.
 func (j *Joiner) chooseOfMany(points []point, at []int, tied bool, budget int) []int {
 	step := len(points) / manyPoints
 	if step < 2 {
@@ -227,7 +228,7 @@ func (j *Joiner) chooseOfMany(points []point, at []int, tied bool, budget int) [
 // choose adds as many points as budget bytes allow to the points at, which ascend and include the first and the last.
 // It always adds the point that the curve misses by most, the first of equals.
 func (j *Joiner) choose(points []point, at []int, budget int) []int {
-	budget -= longBytes(int64(budget / pairBytes(1))) // the array's length beyond that of an empty one
+	budget -= longBytes(int64(budget / pairBytes(1))) // the length of the array, beyond the length of an empty one
 	segments, misses := j.segments[:0], j.misses[:0]
 	add := func(s segment) {
 		segments, misses = append(segments, s), append(misses, s.miss)
@@ -275,7 +276,7 @@ func deviation(points []point, chosen []int) float64 {
 	for i := 1; i < len(chosen); i++ {
 		a, b := points[chosen[i-1]], points[chosen[i]]
 		if a.value == b.value {
-			continue // the curve is vertical, and has all the ranks of this value
+			continue // the curve is vertical, and covers all the ranks of this value
 		}
 		before, at, rise := a, a.rank, b.rank-a.rank
 		for _, p := range points[chosen[i-1]+1 : chosen[i]+1] {
@@ -297,7 +298,7 @@ func deviation(points []point, chosen []int) float64 {
 	return worst
 }
 
-// fraction is (v-a)/(b-a) for a <= v <= b, a < b, also where b - a overflows.
+// fraction is (v-a)/(b-a) for a <= v <= b, a < b, even if b - a overflows.
 func fraction(a, b, v float64) float64 {
 	d := b - a
 	if math.IsInf(d, 0) {

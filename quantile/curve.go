@@ -2,14 +2,14 @@ package quantile
 
 import "math"
 
-// unit is how many units a rank has. Ranks are added as integers in units, so that a sum over shares is the same in any
-// order.
+// unit is the number of units of a rank. Ranks are added as integers in units, so that a sum over shares is the same in
+// any order.
 const unit = 1 << 20
 
 // slack is a bound, in units, of how far rounding to units and in floating point can shift a rank of count values.
 func slack(count int64) int64 { return 4 + count>>30 }
 
-// share is a Summary prepared for finding where a value stands in it.
+// share is a Summary prepared for finding the ranks of a value in it.
 type share struct {
 	count  int64
 	points []Knot // of the curve; for atoms, the rank of the last value of each
@@ -40,15 +40,15 @@ func newShare(s *Summary, room *[]Knot) share {
 	return sh
 }
 
-// standing is where a value v stands in a share, or, added up, in several.
+// standing describes the ranks of a value v in a share, or, added up, in several.
 //
-// Below and above are the estimate of #{x < v} and #{x <= v}, in units. They are 0 below the least value, and the count
-// above the greatest. Between them they are h - 1/2, where h is the curve through the knots. The half makes it the
-// middle of the step at a value. Without it every share would add half a rank too many: (shares-1)/2 in all. For atoms
-// they are exact.
+// Below and above are the estimates of #{x < v} and #{x <= v}, in units. They are 0 below the least value, and the
+// count above the greatest. Between them they are h - 1/2, where h is the curve through the knots. The half makes it
+// the middle of the step at a value. Without it every share would add half a rank too many: (shares-1)/2 in all. For
+// atoms they are exact.
 //
-// Least and most are proven: #{x <= v} >= least and #{x < v} <= most. They follow from the exact ranks: a value with
-// rank r has r values at or below it, and at most r-1 below. They also follow from the curve, which is off by at most
+// Least and most are proven: #{x <= v} >= least and #{x < v} <= most. They follow from the exact ranks: if a value has
+// rank r, r values are at or below it, and at most r-1 below. They also follow from the curve, which is off by at most
 // share.off.
 type standing struct{ below, above, least, most int64 }
 
@@ -59,8 +59,8 @@ func (a *standing) add(b standing) {
 	a.most += b.most
 }
 
-// at finds where v stands. It searches from the last place, because a merge asks for values that are near each other.
-// It changes the share, so only one goroutine may have it.
+// at finds the standing of v. It searches from the last place, because a merge asks for neighbouring values in turn. It
+// changes the share, so only one goroutine may use it.
 func (s *share) at(v float64) standing {
 	last := len(s.points) - 1
 	switch {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Estimate is what a merge knows of the deciles of the union of shares.
+// Estimate is the result of a merge: the deciles of the union of shares, as far as the shares determine them.
 type Estimate struct {
 	Count   int64
 	Deciles [N]float64
@@ -13,23 +13,23 @@ type Estimate struct {
 	// Lo and Hi hold the true deciles, always: Lo[k] <= type-4 decile k of all values <= Hi[k].
 	Lo, Hi [N]float64
 
-	// RankError bounds, as a fraction of Count, how far any of the estimates is from its decile in rank. A value q
-	// stands between the ranks #{x < q} and #{x <= q} + 1, and decile k at n·k/10. The bound is the larger distance of
-	// the decile from either rank, by what is proven of them. It is 0 if Exact, and only then.
+	// RankError bounds, as a fraction of Count, the distance in rank of any estimate from its decile. A value q stands
+	// between the ranks #{x < q} and #{x <= q} + 1, and decile k at n·k/10. The bound is the larger distance of the
+	// decile from the proven bounds of either rank. It is 0 if Exact, and only then.
 	RankError float64
 
-	// Exact is true where Lo, Hi and Deciles are equal: they are the result of Reduce on all values, bit for bit.
+	// Exact is true if Lo, Hi and Deciles are equal: they are the result of Reduce on all values, bit for bit.
 	Exact bool
 
-	// Complete is true where the shares hold all their values. Deciles may be exact without it.
+	// Complete is true if the shares hold all their values. Deciles may be exact without it.
 	Complete bool
 }
 
-// Merge estimates the deciles of the union of shares that passed Check. It is not ok where there is no value, or more
-// than MaxCount. Any order of the shares gives the same bits.
+// Merge estimates the deciles of the union of shares that passed Check. It is not ok if there is no value, or more than
+// MaxCount. Any order of the shares gives the same bits.
 //
-// The estimate is the value where the sum of the shares' mid-ranks reaches n·k/10 - 1/2. The sum is linear between two
-// neighbouring knots of the union, so its inversion is exact. Shares that are all atoms are merged value by value
+// The estimate is the value at which the sum of the shares' mid-ranks reaches n·k/10 - 1/2. The sum is linear between
+// two neighbouring knots of the union, so its inversion is exact. Shares that are all atoms are merged value by value
 // instead, and the result is exact. Pinned by TestMergeOfOneShare, TestMergeIsOrderFree, TestMergeOfAtomsIsExact and
 // TestBracketsHoldTheTruth.
 func Merge(shares []Summary) (Estimate, bool) {
@@ -61,19 +61,19 @@ func Merge(shares []Summary) (Estimate, bool) {
 	return e, true
 }
 
-// merger is a merge under way: the shares that have values, and where the knots of all of them stand in their union.
+// merger is a merge under way: the shares with values, and the standings of all their knots in the union.
 type merger struct {
 	room   *Joiner
 	shares []share
 	count  int64
 	atoms  bool       // all shares are
 	union  []float64  // the values of all knots, each once
-	known  []standing // of the union's values, where asked is true; nil at first
+	known  []standing // of the union's values, at indices for which asked is true; nil at first
 	asked  []bool
 }
 
 // newMerger gathers the knots of all shares. Between two neighbours of their union every curve is straight, so their
-// sum is too. It is false where no share has a value, or all together have too many.
+// sum is too. It returns false if no share has a value, or all together have too many.
 func newMerger(summaries []Summary, room *Joiner) (*merger, bool) {
 	m := &merger{atoms: true, shares: grown(&room.shares, len(summaries))[:0], room: room}
 	most := 0
@@ -108,7 +108,7 @@ func newMerger(summaries []Summary, room *Joiner) (*merger, bool) {
 	return m, true
 }
 
-// at is where v stands in the union.
+// at is the standing of v in the union.
 func (m *merger) at(v float64) standing {
 	var sum standing
 	for i := range m.shares {
@@ -117,7 +117,7 @@ func (m *merger) at(v float64) standing {
 	return sum
 }
 
-// knot is where the i-th value of the union stands in it.
+// knot is the standing of the union's i-th value.
 func (m *merger) knot(i int) *standing {
 	if m.known == nil {
 		m.known, m.asked = make([]standing, len(m.union)), make([]bool, len(m.union))
@@ -128,8 +128,8 @@ func (m *merger) knot(i int) *standing {
 	return &m.known[i]
 }
 
-// first is the index of the first value of the union whose standing is enough, or of the last value. enough must not
-// turn false again.
+// first is the index of the first value of the union for which enough is true, or of the last value. enough must be
+// monotonic: once true, it stays true.
 func (m *merger) first(enough func(*standing) bool) int {
 	lo, hi := 0, len(m.union)-1
 	for lo < hi {
@@ -142,7 +142,7 @@ func (m *merger) first(enough func(*standing) bool) int {
 	return lo
 }
 
-// invert finds the value at which the summed mid-rank reaches target. It is a knot where the sum jumps across target,
+// invert finds the value at which the summed mid-rank reaches target: a knot at which the sum jumps across target,
 // otherwise a point between two knots.
 func (m *merger) invert(target int64) float64 {
 	i := m.first(func(s *standing) bool { return s.above >= target })
@@ -171,7 +171,7 @@ func joinAtoms(shares []Summary) []Atom {
 	return joined
 }
 
-// exact is the merge of shares whose values are all known.
+// exact is the merge of shares that consist of atoms, so that all values are known.
 func (m *merger) exact(atoms []Atom) Estimate {
 	upTo := make([]int64, len(atoms))
 	var sum int64

@@ -31,8 +31,8 @@ func (m Moments) Add(o Moments) Moments {
 // Stddev is sqrt(m2/n) for n > 0. A sum of squares beyond the largest number gives the largest number.
 func Stddev(m2 float64, n int64) float64 { return math.Sqrt(m2 / float64(n)) }
 
-// Mean is the mean of the valid values. It is not ok where there are none. It does not change values, and the same
-// values give the same bits in any order.
+// Mean is the mean of the valid values. It is not ok if there are none. It does not change values, and the same values
+// give the same bits in any order.
 func Mean(values []float64) (mean float64, ok bool) {
 	lo, hi, clean := bounds(values)
 	if !clean {
@@ -56,7 +56,7 @@ func bounds(values []float64) (lo, hi float64, clean bool) {
 	return unkey(low) + 0, unkey(high) + 0, clean
 }
 
-// compact removes what is not finite from values, in place.
+// compact removes infinities and NaN from values, in place.
 func compact(values []float64) (valid []float64, lo, hi float64) {
 	valid = values[:0]
 	for _, v := range values {
@@ -68,8 +68,8 @@ func compact(values []float64) (valid []float64, lo, hi float64) {
 	return valid, lo, hi
 }
 
-// scale brings a column to integers, whose sum is exact and so the same in any order. Floating point sums of 1,000
-// values in 40 orders come out in nearly 40 ways. Its factors are powers of two, so scaling does not round.
+// scale brings a column to integers, because their sum is exact and so the same in any order. Floating point sums of
+// 1,000 values in 40 orders come out in nearly 40 ways. Its factors are powers of two, so scaling does not round.
 type scale struct {
 	exponent int     // values times 2^exponent are at most 1, and far from underflow
 	factor   float64 // 2^exponent
@@ -81,8 +81,8 @@ func newScale(lo, hi float64) scale {
 	return scale{e, math.Ldexp(1, e)}
 }
 
-// mean cuts each value to a multiple of 2^-62 of the column's largest magnitude M. It adds those exactly, and divides
-// once. The error is at most n·2^-62·M beside a rounding or two. Pinned by TestMomentsAreExact.
+// mean cuts each value to a multiple of 2^-62 of the column's largest magnitude M. It adds these multiples exactly, and
+// divides once. The error is at most n·2^-62·M beside a rounding or two. Pinned by TestMomentsAreExact.
 func (s scale) mean(values []float64, lo, hi float64) float64 {
 	_, e := math.Frexp(max(-lo, hi) * s.factor)
 	up := math.Ldexp(1, 62-e)
@@ -97,7 +97,7 @@ func (s scale) mean(values []float64, lo, hi float64) float64 {
 }
 
 // squares is the sum of squared deviations from mean, each cut to a multiple of 2^-62 of the largest. There are two
-// passes, because a single pass cancels where the deviations are small beside the values.
+// passes, because a single pass loses digits by cancellation if the deviations are small beside the values.
 func (s scale) squares(values []float64, lo, hi, mean float64) float64 {
 	m := mean * s.factor
 	_, e := math.Frexp(max(hi*s.factor-m, m-lo*s.factor))

@@ -11,7 +11,7 @@ package quantile
 
 import "math"
 
-// N is how many deciles a distribution has: D0, the minimum, to D10, the maximum.
+// N is the number of deciles of a distribution: D0, the minimum, to D10, the maximum.
 const N = 11
 
 // Distribution describes a column of values. With Count 0 every other number is 0 and means nothing.
@@ -25,7 +25,7 @@ type Distribution struct {
 	Deciles [N]float64 // type 4
 }
 
-// Moments are those of the valid values.
+// Moments returns the moments of the valid values.
 func (d Distribution) Moments() Moments { return Moments{d.Count, d.Mean, d.M2} }
 
 // Stddev is the standard deviation, divided by n.
@@ -54,8 +54,8 @@ func clean(values []float64) (valid []float64, lo, hi float64) {
 	return compact(values)
 }
 
-// describe is the Distribution of a column whose decileRanks are in place. The column had so many values, the invalid
-// ones included.
+// describe is the Distribution of a column with its decileRanks in place. The column contained so many values, the
+// invalid ones included.
 func describe(valid []float64, lo, hi float64, values int) Distribution {
 	d := Distribution{Count: int64(len(valid)), Invalid: int64(values - len(valid))}
 	for k := 1; k < N-1; k++ {
@@ -71,15 +71,15 @@ func describe(valid []float64, lo, hi float64, values int) Distribution {
 	return d
 }
 
-// position is where decile k of n values lies, from 1: j = floor(n·k/10), and g is the rest of that division in tenths.
-// Decile k is x_1 for j < 1, x_n for j >= n, otherwise x_j + g (x_{j+1} - x_j). Both are found in integers: n·(k/10) in
-// floating point is wrong for one n in 400.
+// position is the position of decile k among n values, from 1: j = floor(n·k/10), and g is the rest of that division in
+// tenths. Decile k is x_1 for j < 1, x_n for j >= n, otherwise x_j + g (x_{j+1} - x_j). Both are found in integers:
+// n·(k/10) in floating point is wrong for one n in 400.
 func position(n int64, k int) (j int64, g float64) {
 	return n * int64(k) / 10, float64(n*int64(k)%10) / 10
 }
 
-// decileRanks appends the ranks, from 0, of the values that deciles 1 to 9 of n values are made of. They ascend where n
-// >= 10.
+// decileRanks appends the ranks, from 0, of the values from which deciles 1 to 9 of n values are computed. They ascend
+// if n >= 10.
 func decileRanks(ranks []int, n int) []int {
 	for k := 1; k < N-1; k++ {
 		if j, _ := position(int64(n), k); j >= 1 {

@@ -6,9 +6,9 @@ import (
 )
 
 // Recompress joins shares that passed Check into one summary within the budget, which merges again. Atoms stay atoms if
-// they fit. Otherwise the summary has knots only, chosen on the sum of the shares' curves as Certify chooses them. Eps
-// is the sum of the shares' errors, of that of the choice, and of one rank for rounding. So brackets made of it still
-// hold. Any order of the shares gives the same bits. It is not ok where Merge is not.
+// they fit. Otherwise the summary consists of knots only, chosen on the sum of the shares' curves as Certify chooses
+// them. Eps is the sum of the shares' errors, of the error of the choice, and of one rank for rounding. So brackets
+// made from it still hold. Any order of the shares gives the same bits. It is not ok if Merge is not.
 //
 // Pinned by TestRecompressIsItsDefinition, TestEpsOfAMergeHoldsForEveryValue, TestMergeIsOrderFree, and
 // TestBracketsHoldTheTruth, which merges recompressed shares too.
@@ -39,7 +39,8 @@ type Joiner struct {
 	chosen   []int
 }
 
-// grown returns a slice of n, whose values are what was there.
+// grown returns a slice of n from the memory of s, which it enlarges if necessary. The values are left over from
+// earlier uses.
 func grown[T any](s *[]T, n int) []T {
 	if cap(*s) < n {
 		*s = make([]T, n+n/4)
@@ -64,7 +65,7 @@ func (j *Joiner) Recompress(shares []Summary, budget Budget) (Summary, bool) {
 	return m.through(m.points(budget.Ranks), budget.Bytes), true
 }
 
-// through is a summary of knots among the points, which has no more than so many bytes.
+// through is a summary of knots among the points, within so many bytes.
 func (m *merger) through(points []point, bytes int) Summary {
 	s := Summary{Count: m.count}
 	last := len(points) - 1
@@ -83,7 +84,7 @@ func (m *merger) through(points []point, bytes int) Summary {
 		s.Knots = append(s.Knots, Knot{points[i].value, int64(points[i].rank)})
 	}
 	// A point is off by as much as the shares' curves, half a rank of each included, and by half a rank of rounding.
-	// The curve lies half a rank above what the shares estimate. So a value's own rank is off by at most one more.
+	// The curve lies half a rank above the shares' estimates. So a value's own rank is off by at most one more.
 	off := slack(m.count)
 	for i := range m.shares {
 		if !m.shares[i].atoms {
@@ -95,7 +96,7 @@ func (m *merger) through(points []point, bytes int) Summary {
 }
 
 // points are the corners of the sum of the shares' curves at the nearest whole ranks, two where the sum is vertical.
-// What lies between two corners is on a straight line, unless corners are left out there.
+// Values between two corners are on a straight line, unless corners are left out there.
 //
 // Between the ranks k of one value and k+1 of the next, the estimate is k + 1/2. It is rounded to the rank of the
 // value.
@@ -130,8 +131,9 @@ type corner struct {
 	below, above int64 // in units
 }
 
-// corners are values of the union, from the first to the last. Of more than twice grid some are left out, where the sum
-// rises by at most a grid-th of all ranks. So no jump is left out that matters.
+// corners are values of the union, from the first to the last. If there are more than twice grid, some are left out,
+// but only between neighbours across which the sum rises by at most a grid-th of all ranks. So no large jump is left
+// out.
 func (m *merger) corners(grid int) []corner {
 	last := len(m.union) - 1
 	n := last + 1
@@ -171,8 +173,8 @@ func zip(both, a, b []corner) []corner {
 	return append(both, b...)
 }
 
-// estimate adds up where corners, which ascend, stand in the union, as merger.at does. It takes one share after the
-// other, and walks along its curve once.
+// estimate adds up the standings of corners in the union, as merger.at does. The corners ascend. It takes one share
+// after the other, and walks along its curve once.
 func (m *merger) estimate(corners []corner) {
 	values := grown(&m.room.values, len(corners))
 	for i, c := range corners {

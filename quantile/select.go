@@ -16,8 +16,8 @@ func selectRanks(v []float64, ranks []int) { selectFrom(v, ranks, 0, depthOf(v))
 // depthOf is how many partitions may follow each other in a column.
 func depthOf(v []float64) int { return 2 * bits.Len(uint(len(v))) }
 
-// selectFrom is selectRanks where v starts at rank base. Depth is how many more partitions may follow. After that the
-// pivots count as bad, which takes a column made for that purpose, and a sort takes over.
+// selectFrom is selectRanks for a part v of the column that begins at rank base. depth limits further partitions. Once
+// it is used up, the pivots count as bad, which only a column made for that purpose causes, and a sort takes over.
 func selectFrom(v []float64, ranks []int, base, depth int) {
 	for len(ranks) > 0 {
 		n := len(v)
@@ -32,7 +32,7 @@ func selectFrom(v []float64, ranks []int, base, depth int) {
 		depth--
 		var p float64
 		if len(ranks) > 8 {
-			p = middle(v) // whatever it is, it is near to some rank
+			p = middle(v) // any pivot is near to some rank
 		} else {
 			p = pivot(v, ranks[len(ranks)/2]-base)
 		}
@@ -69,7 +69,7 @@ func sortValues(v []float64, depth int) {
 	sort16(v)
 }
 
-// middle is nearly the median of at least 16 values: that of a sample.
+// middle is approximately the median of at least 16 values: the median of a sample.
 func middle(v []float64) float64 {
 	if len(v) > 256 {
 		return pivot(v, len(v)/2)

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// Summary is what a merge needs of one share of a column, in a few hundred bytes. It has one of three forms:
+// Summary contains the data that a merge needs of one share of a column, in a few hundred bytes. It has one of three
+// forms:
 //
 //   - Atoms are all its values. A merge of atoms alone is exact.
 //   - Order and Knots are values of the share with their exact ranks. The curve through them misses no value's rank by
@@ -14,10 +15,10 @@ import (
 //     its ends, the least and the greatest value, are known to be values of the share.
 type Summary struct {
 	Count int64
-	Eps   float64   // in ranks; where values are equal, of the first and of the last
+	Eps   float64   // in ranks; if values are equal, of the first and of the last
 	Order []float64 // values at the ranks Rank(0..10, Count), or none
 	Knots []Knot    // more of them, ascending
-	Atoms []Atom    // all values, ascending, where few are distinct; then neither Order nor Knots
+	Atoms []Atom    // all values, ascending, if few are distinct; then neither Order nor Knots
 }
 
 // Knot is a point of the curve: a value with its rank, from 1.
@@ -123,7 +124,7 @@ func (s *Summary) appendCurve(curve []Knot) []Knot {
 	return curve
 }
 
-// Bytes is the size of the summary in Avro. A value has eight bytes, and a rank or a count as many as it needs.
+// Bytes is the size of the summary in Avro. A value takes eight bytes, and a rank or a count as many as it needs.
 func (s *Summary) Bytes() int {
 	n := 8 + arrayBytes(len(s.Order)) + 8*len(s.Order) + arrayBytes(len(s.Knots)) + arrayBytes(len(s.Atoms))
 	for _, k := range s.Knots {
@@ -135,7 +136,7 @@ func (s *Summary) Bytes() int {
 	return n
 }
 
-// arrayBytes is the size of an array of n without its items: their number where there are any, and a zero.
+// arrayBytes is the size of an array of n without its items: their number if there are any, and a zero.
 func arrayBytes(n int) int {
 	if n == 0 {
 		return 1

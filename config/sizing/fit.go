@@ -5,13 +5,13 @@ import (
 	"math/bits"
 )
 
-// matters is by how much the root mean square of the relative errors must grow before a constant is kept. A constant
-// that explains less than a hundredth of what was measured is noise.
+// matters is the least growth of the root mean square of the relative errors that justifies a constant. A constant that
+// explains less than a hundredth of the measurements is noise.
 const matters = .01
 
-// fit finds the constants by which amounts explain what was measured, with the least sum of squared relative errors.
-// None is negative. With seven constants all 127 sets of them can be tried. The smallest set counts that is not worse
-// than the best by more than matters.
+// fit finds the constants with which amounts explain the measurements, with the least sum of squared relative errors.
+// None is negative. With seven constants it can try all 127 sets of them. It returns the smallest set that is worse
+// than the best by at most matters.
 func fit(amounts [][]float64, measured []float64) []float64 {
 	if len(amounts) == 0 {
 		return nil
@@ -53,8 +53,8 @@ func misses(amounts [][]float64, measured, c []float64) float64 {
 	return math.Sqrt(sum / float64(len(amounts)))
 }
 
-// solve finds the constants of a set by the normal equations, the others being 0. It is not ok where they have no
-// single solution, or where one would be negative: then a smaller set is better.
+// solve finds the constants of a set by the normal equations, the others being 0. It is not ok if there is no single
+// solution, or if a constant would be negative: then a smaller set is better.
 func solve(amounts [][]float64, measured []float64, set int) (c []float64, ok bool) {
 	var at []int
 	for k := range amounts[0] {

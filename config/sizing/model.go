@@ -1,5 +1,5 @@
-// Package sizing computes what weir needs for a machine. It is pure: bytes come from encoding records that look like
-// real ones, and processor time comes from a model that was fitted to measurements.
+// Package sizing computes the hardware that weir needs for a machine. It is pure: it gets bytes by encoding records
+// that look like real ones, and processor time from a model that was fitted to measurements.
 package sizing
 
 import (
@@ -12,13 +12,13 @@ import (
 	"github.com/weirhpc/weir/quantile"
 )
 
-// measured has the points that `make bench-growth` measured and the model that it fitted to them. It is the only place
-// where the constants of the model stand, and nobody edits it.
+// measured contains the points that `make bench-growth` measured, and the model that it fitted to them. It is the only
+// home of the model's constants, and nobody edits it.
 //
 //go:embed growth.json
 var measured []byte
 
-// Shape is what the cost of folding an interval depends on.
+// Shape contains the sizes on which the cost of folding an interval depends.
 type Shape struct {
 	Nodes      int `json:"nodes"`
 	Cores      int `json:"cores"` // logical CPUs of a node
@@ -34,7 +34,7 @@ type Shape struct {
 func Ranks(values int) int { return min(values, quantile.Large.Ranks) }
 
 // JobSizes returns the nodes of each job, largest first. Sizes are lognormal as in docs/balancer.md, with deviation 1.5
-// of the logarithm. They are quantiles, not drawn, so that the same machine has the same jobs each time.
+// of the logarithm. They are quantiles and not random, so that the same machine has the same jobs each time.
 func JobSizes(nodes, jobs int) []int {
 	sizes := make([]int, jobs)
 	weights, sum := jobWeights(jobs)
@@ -60,10 +60,10 @@ func jobWeights(jobs int) (weights []float64, sum float64) {
 	return weights, sum
 }
 
-// Values returns how many values an interval has.
+// Values returns the number of values of an interval.
 func (s Shape) Values() int64 { return int64(s.Nodes) * int64(s.Cores) * int64(s.Metrics) }
 
-// Constants are the seconds of one processor that each thing costs in an interval. Those that explain nothing are 0.
+// Constants are the processor seconds of each cost in an interval. A constant that explains nothing is 0.
 type Constants struct {
 	Value     float64 `json:"value"`
 	Record    float64 `json:"record"`
@@ -74,8 +74,8 @@ type Constants struct {
 	Partition float64 `json:"partition"`
 }
 
-// amounts returns how much of each thing an interval has, in the order of Constants. A partition without records has no
-// metrics in its share.
+// amounts returns the quantities of an interval, in the order of Constants. A partition without records has no metrics
+// in its share.
 func (s Shape) amounts() []float64 {
 	metrics := float64(s.Metrics)
 	return []float64{
@@ -104,7 +104,7 @@ func (m Memory) Bytes(recordBytes int64, records int) float64 {
 
 // Point is one measurement.
 type Point struct {
-	Sweep string `json:"sweep"` // what is varied
+	Sweep string `json:"sweep"` // the quantity that is varied
 	Shape
 	Seconds     []float64 `json:"seconds"`      // processor time of an interval, of each run
 	RecordBytes int64     `json:"record_bytes"` // of the records, encoded
@@ -153,7 +153,7 @@ func NewGrowth(points []Point) Growth {
 	}
 }
 
-// Errors returns by how much the model misses each point, as a fraction of what was measured.
+// Errors returns the relative error of the model at each point.
 func (g *Growth) Errors() []float64 {
 	var all []float64
 	for i := range g.Points {
@@ -163,7 +163,7 @@ func (g *Growth) Errors() []float64 {
 	return all
 }
 
-// Measured returns what is compiled in.
+// Measured returns the measurements and the model that are compiled in.
 func Measured() (Growth, error) {
 	var g Growth
 	if err := json.Unmarshal(measured, &g); err != nil {

@@ -22,7 +22,7 @@ const (
 	atMs        = int64(1_800_000_000_000)
 )
 
-// metrics returns n metrics with names as long as those that are given, which are taken in turn.
+// metrics returns n metrics with names as long as the given ones, which it takes in turn.
 func metrics(names []Metric, n int) []Metric {
 	all := make([]Metric, n)
 	for i := range all {
@@ -34,7 +34,7 @@ func metrics(names []Metric, n int) []Metric {
 	return all
 }
 
-// record returns what a node with one job sends in an interval.
+// record returns the record of a node with one job in an interval.
 func record(names []Metric, cores int, intervalMs int64) *schemas.CounterBatch {
 	r := &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{
 		Cluster: clusterName, Node: nodeName, BootID: bootID, RunID: runID, Seq: 1_000_000, IntervalStart: atMs,

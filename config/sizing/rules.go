@@ -1,6 +1,6 @@
 package sizing
 
-// Rules of thumb. None of them follows from another number, so each is shown beside what it decided.
+// Rules of thumb. None of them follows from another number, so each is shown beside its result.
 const (
 	NodesOfAJob       = 50   // nodes
 	PartitionFill     = .5   // of l_max
@@ -23,7 +23,7 @@ const (
 	RowCertified      = .77  // of the encoded bytes
 )
 
-// quotaWindowS is the time over which brokers average what a client sends, by default: quota.window.num seconds.
+// quotaWindowS is the time over which brokers average a client's rate, by default: quota.window.num seconds.
 const quotaWindowS = 10
 
 // pseudoJobs have summaries too: _rest and _system.
@@ -37,7 +37,7 @@ type Rule struct {
 	Why   string  `json:"why"`
 }
 
-// Rules returns the rules of thumb, and what was measured.
+// Rules returns the rules of thumb, and the measurements.
 func Rules(g Growth) []Rule {
 	return append([]Rule{
 		{"nodes_of_a_job", NodesOfAJob, "nodes", "without --jobs; 9,288 nodes of SuperMUC had 185 jobs"},

@@ -22,16 +22,16 @@ const maxCollectors = 10_000
 // ErrMachine is returned for a machine that cannot be, or that weir cannot take.
 var ErrMachine = errors.New("this machine cannot be sized")
 
-// Machine is what is sized. Every metric has a value for each logical CPU, and every job has its nodes alone.
+// Machine is the machine to size. Every metric has a value for each logical CPU, and every job holds its nodes alone.
 type Machine struct {
 	Nodes   int      `json:"nodes"`
 	Cores   int      `json:"cores"` // logical CPUs of a node
 	Metrics int      `json:"metrics"`
 	Jobs    int      `json:"jobs"` // that run at a time; 0: a job for each NodesOfAJob nodes
-	Names   []Metric `json:"-"`    // as long as those that will be measured
+	Names   []Metric `json:"-"`    // as long as the names of the metrics to be measured
 }
 
-// Needs is what weir needs for a machine. Bytes are before compression, which makes real counters smaller.
+// Needs lists weir's needs for a machine. Bytes are before compression, which makes real counters smaller.
 type Needs struct {
 	Machine
 	IntervalMs    int64   `json:"interval_ms"`
@@ -56,7 +56,7 @@ type Needs struct {
 	QuotaBytesPerS   float64 `json:"quota_bytes_per_s"`     // producer_byte_rate that an agent never reaches
 	ReplicaBytesPerS float64 `json:"replica_bytes_per_s"`   // among brokers, on average
 	CollectBytesPerS float64 `json:"collect_bytes_per_s"`   // brokers to collect
-	SamplesBytesPerS float64 `json:"samples_bytes_per_s"`   // brokers to weir samples, where it runs
+	SamplesBytesPerS float64 `json:"samples_bytes_per_s"`   // brokers to weir samples, if it runs
 	SummaryBytesPerS float64 `json:"summaries_bytes_per_s"` // collect and merge to brokers, and to each reader
 
 	CountersBytes   float64 `json:"counters_bytes"`    // of topic counters, with its replicas
@@ -71,7 +71,7 @@ type Needs struct {
 	ReductionBare    float64 `json:"reduction_bare"`    // the same without certified summaries
 }
 
-// Size computes what a machine needs under a configuration that was loaded.
+// Size computes the needs of a machine under a loaded configuration.
 func Size(m Machine, cfg config.Config, g Growth) (Needs, error) {
 	if m.Jobs == 0 {
 		m.Jobs = (m.Nodes + NodesOfAJob - 1) / NodesOfAJob
@@ -113,7 +113,7 @@ func (m Machine) check() error {
 	return nil
 }
 
-// encoded finds the bytes of records by encoding some. It returns those of the certified summary of a metric.
+// encoded finds the bytes of records by encoding some. It returns the bytes of the certified summary of a metric.
 func (n *Needs) encoded(cfg config.Config) (certifiedBytes float64, err error) {
 	names := metrics(n.Names, n.Metrics)
 	if n.RecordBytes, err = size(record(names, n.Cores, n.IntervalMs)); err != nil {
@@ -139,7 +139,7 @@ func (n *Needs) collect(cfg config.Config, g Growth) error {
 		most = float64(cfg.Balance.LMax) * float64(n.RecordBytes)
 	}
 	byBytes := int(math.Ceil(float64(n.IntervalBytes) / (most * PartitionFill)))
-	// Partitions cost time, and the time asks for partitions. The second turn has those that the first one found.
+	// Partitions cost time, and the time determines the partitions. The second turn uses the partitions of the first.
 	n.Partitions = max(byBytes, LeastPartitions)
 	for range 2 {
 		n.CPUSeconds = g.Constants.Seconds(n.shape(most))
@@ -168,8 +168,8 @@ func (n *Needs) collect(cfg config.Config, g Growth) error {
 	return nil
 }
 
-// shape returns the interval as the model has it. A job that has more bytes than most is split. Sizes are not rounded
-// to nodes, so that a larger machine never has less.
+// shape returns the interval in the terms of the model. A job with more bytes than most is split. Sizes are not rounded
+// to nodes, so that a larger machine never needs less.
 func (n *Needs) shape(most float64) Shape {
 	ranks, parts := 0.0, 0.0
 	weights, sum := jobWeights(n.Jobs)
@@ -184,13 +184,14 @@ func (n *Needs) shape(most float64) Shape {
 	}
 }
 
-// network finds the bytes a second, and what topics hold. partials is what collect writes for merge, in a second.
+// network finds the bytes a second, and the bytes of the topics. partials is the output of collect for merge, in bytes
+// a second.
 func (n *Needs) network(cfg config.Config, partials float64) {
 	seconds, replicas := cfg.Interval.Seconds(), float64(cfg.Topics.Replication)
 	n.InBytesPerS = float64(n.IntervalBytes) / seconds
 	n.BurstBytesPerS = float64(n.IntervalBytes) / min(seconds, cfg.Grace.Seconds()/2)
 	n.SummaryBytesPerS = float64(n.SummaryBytes) * float64(n.Jobs+pseudoJobs) / seconds
-	// After an outage an agent sends at once what its ring kept, and what has come since.
+	// After an outage an agent sends the content of its ring and the records of the meantime at once.
 	intervals := config.Outage/2 + quotaWindowS/seconds
 	n.QuotaBytesPerS = QuotaRoom * intervals * float64(n.RecordBytes) / quotaWindowS
 	n.ReplicaBytesPerS = (replicas - 1) * (n.InBytesPerS + n.SummaryBytesPerS + partials)
@@ -200,7 +201,7 @@ func (n *Needs) network(cfg config.Config, partials float64) {
 	if segment == 0 {
 		segment = SegmentBytes
 	}
-	// Kafka deletes whole segments, so a partition has up to one more than its retention.
+	// Kafka deletes whole segments, so a partition keeps up to one segment beyond its retention.
 	topic := func(bytesPerS, retention float64, partitions int) float64 {
 		more := min(segment*float64(partitions), bytesPerS*SegmentSeconds)
 		return replicas * (bytesPerS*retention + more)
@@ -230,7 +231,7 @@ func (n *Needs) brokers(cfg config.Config) {
 	n.BrokerDiskBytes = (n.CountersBytes + n.PartialsBytes + n.SummaryTopic) / float64(n.Brokers) / DiskFull
 }
 
-// archive finds what the sink keeps, beside keeping every value as a number of 8 bytes.
+// archive finds the bytes that the sink keeps. It compares them with keeping every value as a number of 8 bytes.
 func (n *Needs) archive(seconds, values, certifiedBytes float64) {
 	const day, week = 86_400, 7
 	rows := float64(n.Jobs+pseudoJobs) * float64(n.Metrics)
