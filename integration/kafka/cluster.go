@@ -107,7 +107,7 @@ func (c *cluster) seeds(port func(node) int) string {
 
 func plaintext(n node) int { return n.plaintext }
 
-// environ is what a command that uses the brokers finds in its environment.
+// environ returns the environment variables for a command that uses the brokers.
 func (c *cluster) environ() []string {
 	var cut []string
 	if c.bridge != nil {

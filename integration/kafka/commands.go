@@ -17,7 +17,7 @@ import (
 // errRunning is returned when up finds brokers that an up before it started.
 var errRunning = errors.New("brokers run already: stop them with down")
 
-// up starts brokers that outlive this process, and writes where they are.
+// up starts brokers that outlive this process, and writes their addresses.
 func up(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	unlock, err := lock(ctx, o.dir, stderr)
 	if err != nil {
@@ -83,7 +83,7 @@ func free(dir, data string) error {
 	return nil
 }
 
-// down stops what up started. It is no error when nothing runs.
+// down stops the brokers that up started. It returns no error if nothing runs.
 func down(dir string, stderr io.Writer) error {
 	file := filepath.Join(dir, "pids")
 	started, err := readPids(file)
@@ -105,7 +105,7 @@ func down(dir string, stderr io.Writer) error {
 	return nil
 }
 
-// files writes all that brokers need into a directory, for others to start them, and prints where it is.
+// files writes the files of brokers into a directory, for others to start them, and prints their addresses.
 func files(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	libs, err := fetchLocked(ctx, o.dir, stderr)
 	if err != nil {
@@ -126,8 +126,8 @@ func files(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// run starts brokers on a directory of their own, runs the command, and stops the brokers whatever became of it. The
-// command may stop or kill a broker, by the list of process ids, and have it back after a while.
+// run starts brokers on a directory of their own, runs the command, and stops the brokers regardless of its outcome.
+// The command may stop or kill a broker, by the list of process ids, and gets it back after a while.
 func run(ctx context.Context, o options, stdout, stderr io.Writer) (status int, err error) {
 	libs, err := fetchLocked(ctx, o.dir, stderr)
 	if err != nil {
@@ -152,8 +152,8 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) (status int, 
 }
 
 // runCommand runs a command and returns its exit status, 128 + n when signal n ended it. When ctx ends, the command and
-// what it started get SIGTERM. The command has 10 s to end; what is left after it gets SIGKILL.
-// Meanwhile this goroutine, whose thread lasts, tends the brokers.
+// its children get SIGTERM. The command has 10 s to end; children that remain after it get SIGKILL. Meanwhile this
+// goroutine tends the brokers, because its thread lasts.
 func runCommand(
 	ctx context.Context, command, environ []string, tend func(), stdout, stderr io.Writer,
 ) (status int, err error) {
@@ -179,7 +179,7 @@ func runCommand(
 		}
 	}
 	if ctx.Err() != nil {
-		// An error says that nobody is left, as it should be.
+		// An error means that no child is left, as intended.
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
 	if cmd.ProcessState == nil {

@@ -27,7 +27,7 @@ type bridge struct {
 	open map[net.Conn]bool
 }
 
-// front is where other brokers reach a listener of a node.
+// front is the port at which other brokers reach a listener of a node.
 type front struct{ node, port, behind int }
 
 // newBridge opens the fronts of the nodes.
@@ -129,7 +129,7 @@ func carry(to, from net.Conn, severed func() bool) {
 	to.Close()
 }
 
-// sender finds which broker opened a connection, by the socket that it has.
+// sender finds the broker that opened a connection, by the socket that it holds.
 func (b *bridge) sender(c net.Conn, port int) int {
 	inode := inodeOf(c.RemoteAddr().(*net.TCPAddr).Port, port)
 	b.mu.Lock()

@@ -21,7 +21,7 @@ var pom []byte
 // errMissing is returned when a program that this one needs is not installed.
 var errMissing = errors.New("not found in PATH")
 
-// programs says what must be installed, and how to get it.
+// programs lists the required programs, and how to install them.
 func programs() map[string]string {
 	return map[string]string{
 		"java": "install a Java runtime, 17 or newer (Debian: openjdk-17-jre-headless)",
@@ -76,7 +76,7 @@ func fetchLocked(ctx context.Context, dir string, stderr io.Writer) (libs string
 	return fetch(ctx, dir, stderr)
 }
 
-// fetch makes sure that Kafka's jars are in dir/libs, which it returns. The caller has the lock.
+// fetch makes sure that Kafka's jars are in dir/libs, which it returns. The caller holds the lock.
 func fetch(ctx context.Context, dir string, stderr io.Writer) (libs string, err error) {
 	if err := require("java"); err != nil {
 		return "", err

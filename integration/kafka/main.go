@@ -8,12 +8,12 @@
 //	kafka files [--brokers 1|3] [--dir DIR] TARGET
 //	                                        write the brokers' files into TARGET, and start nothing
 //
-// Brokers have little memory and start soon, and their code is compiled in haste. With --measure they have the options
-// of Kafka's own script, for who measures what they use: give them minutes to become warm.
+// Brokers have little memory and start soon, and their code is compiled in haste. With --measure they run with the
+// options of Kafka's own script, for measuring their resources: give them minutes to become warm.
 //
-// DIR holds Kafka's jars (libs), and what up started: brokers has the addresses, environ what run tells its command,
-// pids the processes. Its data begin empty with each up. It removes no libs and no data but its own, which carry a
-// mark. A command finds in its environment
+// DIR holds Kafka's jars (libs), and three files about the brokers that up started: brokers lists the addresses,
+// environ the variables that run sets for its command, pids the processes. The data begin empty with each up. up
+// removes only libs and data with its own mark. A command finds in its environment
 //
 //	KAFKA_SEEDS       the brokers' plaintext listeners, where everything is allowed
 //	KAFKA_SASL_SEEDS  their TLS listeners for SCRAM; there are no users but those that the command makes
@@ -21,8 +21,8 @@
 //	KAFKA_CUT         with --cut: a broker is cut from the others while this file has its id; clients still reach it
 //	KAFKA_DIR         tls/ca.crt and ca.key, the authority that signs certificates; pids, a line for each broker
 //
-// With files, the same variables are printed, and KAFKA_LIBS, the directory of the jars. TARGET has for broker N
-// brokerN/broker.properties, and its data will be in brokerN/data, which is yet to be formatted.
+// With files, the same variables are printed, and KAFKA_LIBS, the directory of the jars. TARGET contains
+// brokerN/broker.properties for broker N, whose data will be in brokerN/data, which is yet to be formatted.
 //
 // A broker that ends while the command runs is started again after a while (0s: never), and the pids are written anew.
 package main
@@ -41,7 +41,7 @@ import (
 	"time"
 )
 
-// Exit statuses; run has the command's.
+// Exit statuses; run returns the command's.
 const (
 	exitDone   = 0
 	exitFailed = 1
@@ -54,7 +54,7 @@ const usage = `usage: kafka up   [--brokers 1|3] [--dir DIR]
        kafka files [--brokers 1|3] [--dir DIR] TARGET
 `
 
-// options are what the command line says.
+// options are the settings of the command line.
 type options struct {
 	verb         string
 	brokers      int
@@ -69,8 +69,8 @@ type options struct {
 var errUsage = errors.New("wrong usage")
 
 func main() {
-	// What run starts is to die with it. Linux takes that for the thread that started it, so it must be the one
-	// thread that lasts.
+	// Processes that run starts must die with it. Linux kills them when the thread that started them ends, so that must
+	// be the one thread that lasts.
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), endSignals(signal.Ignored)...)
 	status := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
@@ -87,7 +87,7 @@ func endSignals(ignored func(os.Signal) bool) []os.Signal {
 	return signals
 }
 
-// execute does what the arguments say and returns the exit status.
+// execute runs the verb of the arguments and returns the exit status.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args)
 	if err != nil {

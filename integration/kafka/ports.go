@@ -7,7 +7,7 @@ import (
 	"net"
 )
 
-// Ports are taken from below those that the system gives to outgoing connections (on Linux from 32768 on). Kafka must
+// Ports are chosen below the range that the system uses for outgoing connections (on Linux from 32768 on). Kafka must
 // find them still free when it opens them a little later.
 const (
 	firstPort = 20_000
@@ -27,7 +27,7 @@ func freePorts(count int) ([]int, error) {
 	return ports, nil
 }
 
-// probe returns up to count free ports, those from firstPort + offset on first. It holds each until it returns.
+// probe returns up to count free ports, starting the search at firstPort + offset. It holds each until it returns.
 func probe(offset, count int) []int {
 	var ports []int
 	var held []net.Listener

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// patience is how long a process has between SIGTERM and SIGKILL. A quorum that has lost two of three does not end by
+// patience is the time of a process between SIGTERM and SIGKILL. A quorum that has lost two of three does not end by
 // itself: the last waits for the others in its controlled shutdown.
 const patience = 10 * time.Second
 
@@ -26,27 +26,27 @@ var (
 	errHidden = errors.New("java in PATH is a script that does not exec java: put the real one first")
 )
 
-// process is a broker that was started. Ids are used again, so the properties file in its command line is what tells
-// the broker from a stranger.
+// process is a broker that was started. Process ids are reused, so the properties file in its command line identifies
+// the broker.
 type process struct {
 	pid        int
 	properties string // absolute
 }
 
-// isBroker says whether a command line, as in /proc/PID/cmdline, is that of a broker with these properties.
+// isBroker reports whether a command line, as in /proc/PID/cmdline, belongs to a broker with these properties.
 func isBroker(cmdline []byte, properties string) bool {
 	args := strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")
 	return filepath.Base(args[0]) == "java" && slices.Contains(args, "kafka.Kafka") && args[len(args)-1] == properties
 }
 
-// alive says whether the broker runs. One that ended and that nobody waited for has an empty command line.
+// alive reports whether the broker runs. The command line of a zombie is empty.
 func (p process) alive() bool {
 	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
 	return err == nil && isBroker(cmdline, p.properties)
 }
 
-// appear returns when the broker, a child of this process, can be known by its command line. The kernel sets that after
-// the call that starts a program has returned, and java may be a script that ends in exec.
+// appear returns when the broker, a child of this process, can be identified by its command line. The kernel sets that
+// after the call that starts a program has returned, and java may be a script that ends in exec.
 func (p process) appear() error {
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
@@ -61,13 +61,13 @@ func (p process) appear() error {
 	return nil
 }
 
-// ended says whether a child of this process has ended.
+// ended reports whether a child of this process has ended.
 func (p process) ended() bool {
 	pid, err := syscall.Wait4(p.pid, nil, syscall.WNOHANG, nil)
 	return pid == p.pid || errors.Is(err, syscall.ECHILD) // ECHILD: this was asked before
 }
 
-// signal sends a signal to the broker, and nothing to another that has its id meanwhile.
+// signal sends a signal to the broker, but not to another process that took over its id.
 func (p process) signal(s os.Signal) error {
 	handle, err := os.FindProcess(p.pid) // stands for this process alone, so the check below holds until the signal
 	if err != nil {
@@ -83,8 +83,8 @@ func (p process) signal(s os.Signal) error {
 	return nil
 }
 
-// stopAll ends brokers: SIGTERM, and SIGKILL for those that are still there after a while. It cannot be interrupted,
-// and takes two times patience at most.
+// stopAll ends brokers: with SIGTERM, and after a while with SIGKILL. It cannot be interrupted, and takes two times
+// patience at most.
 func stopAll(brokers []process, stderr io.Writer) error {
 	var faults []error
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
@@ -103,7 +103,7 @@ func stopAll(brokers []process, stderr io.Writer) error {
 	return errors.Join(faults...)
 }
 
-// waitEnd waits until brokers have ended, and returns those that have not.
+// waitEnd waits until brokers have ended, and returns the ones that still run.
 func waitEnd(brokers []process) []process {
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
@@ -154,7 +154,7 @@ func writePids(file string, brokers []process) error {
 	return nil
 }
 
-// readPids returns what a file of process ids lists: nothing when there is no such file.
+// readPids returns the processes in a file of process ids, none if there is no such file.
 func readPids(file string) ([]process, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {

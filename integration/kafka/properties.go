@@ -15,11 +15,11 @@ type node struct {
 	controller int // port for the other controllers
 	dir        string
 
-	// Of a node that can be cut from the others: its port for them, and where the bridge has its ports.
+	// For a node that can be cut off: its port for the others, and the bridge's ports in front of it.
 	peers, peersFront, controllerFront int
 }
 
-// portsPerNode is how many ports a node has.
+// portsPerNode is the number of ports of a node.
 const portsPerNode = 4
 
 // scramLogin is the module by which a broker lets users in who show a password.
@@ -44,7 +44,7 @@ func newNodes(dir string, ports []int) []node {
 	return nodes
 }
 
-// portsPerBridged is how many more ports a node has that can be cut from the others.
+// portsPerBridged is the number of further ports of a node that can be cut off.
 const portsPerBridged = 3
 
 // bridged gives each node a port for the other brokers, and the ports of the bridge before it.
@@ -56,7 +56,7 @@ func bridged(nodes []node, ports []int) {
 }
 
 // propertiesText is the configuration of one node of a cluster. With three nodes all data are on three, and a write
-// needs two; a single node has one copy. If a node can be cut off, the others reach it by a bridge.
+// needs two; a single node keeps one copy. If a node can be cut off, the others reach it by a bridge.
 func propertiesText(n node, cluster []node) string {
 	var voters []string
 	for _, v := range cluster {
@@ -110,9 +110,9 @@ func propertiesText(n node, cluster []node) string {
 	return strings.Join(append(lines, securityLines(n)...), "\n") + "\n"
 }
 
-// securityLines ask for a password or a certificate on the two listeners named after them. Who comes through the
-// plaintext listener, as the brokers themselves do, may do everything; who comes through the others only what he is
-// given.
+// securityLines ask for a password or a certificate on the two listeners named after them. Clients of the plaintext
+// listener, such as the brokers themselves, may do everything; clients of the others may do only as much as their
+// rights allow.
 func securityLines(n node) []string {
 	return []string{
 		"ssl.keystore.type=PEM",
@@ -124,7 +124,8 @@ func securityLines(n node) []string {
 		"sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512",
 		"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=" + scramLogin,
 		"listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=" + scramLogin,
-		// A client that stays connected shows its password again soon: a test sees whether it has the new one.
+		// A client that stays connected must soon authenticate again, so that a test sees whether it uses a new
+		// password.
 		"connections.max.reauth.ms=10000",
 		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 		"super.users=User:ANONYMOUS;User:admin",

@@ -31,8 +31,8 @@ const (
 	largest   = smallest << (sizes - 1) // 256 KiB
 	maxRanks  = 32                      // of the shared memory: 32 * 32 * 256 KiB
 	line      = 64                      // of the processor's cache
-	headBytes = 4096                    // of the shared memory: what the barrier counts
-	spins     = 2000                    // before a rank that waits lets another run, where ranks share processors
+	headBytes = 4096                    // of the shared memory: the barrier's counters
+	spins     = 2000                    // before a waiting rank lets another run, if ranks share processors
 	maxTimes  = 1 << 20                 // iterations that a rank times
 	loopUnit  = 1000                    // turns of the loop
 	barriers  = 100                     // in an iteration
@@ -41,7 +41,7 @@ const (
 	mapping   = unix.PROT_READ | unix.PROT_WRITE
 )
 
-// order1 is what the parent tells a rank to run, as a line of JSON.
+// work is the parent's order to a rank, as a line of JSON.
 type work struct {
 	Benchmark  string `json:"benchmark"`
 	Iterations int    `json:"iterations"`
@@ -50,18 +50,18 @@ type work struct {
 	At         int64  `json:"at"`    // when to begin, nanoseconds of Unix time; 0: at once
 }
 
-// timing is what a rank answers: how long it took, and how long each iteration took.
+// timing is a rank's answer: the total time, and the time of each iteration.
 type timing struct {
 	Total time.Duration   `json:"total"`
 	Each  []time.Duration `json:"each"`
 }
 
 // rank is one process of the application. The ranks share memory and wait by spinning, as MPI libraries do on one node.
-// A rank that slept while it waits would lend its processor to the daemon, and hide what the daemon costs.
+// A rank that slept while it waits would lend its processor to the daemon, and hide the daemon's cost.
 type rank struct {
 	id, ranks int
 	shared    []byte
-	own       []byte // where an all-to-all receives
+	own       []byte // receives the data of an all-to-all
 	yields    bool   // there are more ranks than processors
 	epoch     uint32
 	sink      uint64
@@ -70,7 +70,7 @@ type rank struct {
 
 func sharedBytes(ranks int) int { return headBytes + ranks*ranks*largest }
 
-// serveRank runs what the lines of in say, until it ends.
+// serveRank runs the orders in the lines of in, until it ends.
 func serveRank(id, ranks int, file string, in io.Reader, out io.Writer) error {
 	runtime.LockOSThread()
 	debug.SetGCPercent(-1)
@@ -190,7 +190,7 @@ func (r *rank) loop(units int) {
 	r.sink = x
 }
 
-// slot is where rank from leaves what is for rank to.
+// slot is the memory in which rank from leaves data for rank to.
 func (r *rank) slot(from, to, bytes int) []byte {
 	at := headBytes + (from*r.ranks+to)*largest
 	return r.shared[at : at+bytes]
@@ -248,10 +248,10 @@ func (r *rank) barrier() {
 	}
 }
 
-// wait lets another rank run where the ranks share processors.
+// wait lets another rank run if the ranks share processors.
 func (r *rank) wait() {
 	if r.yields {
-		runtime.Gosched() // where the ranks are one process, as in a test
+		runtime.Gosched() // if the ranks are one process, as in a test
 		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// condition is what runs beside the application.
+// condition is a set of daemons that runs beside the application.
 type condition struct {
 	name  string
 	quick bool          // it is part of a short run
 	needs bool          // it needs node_exporter
-	warm  time.Duration // until it has done at least one whole cycle
+	warm  time.Duration // until it has completed at least one cycle
 	start func(context.Context, *lab) ([]*child, error)
 }
 
-// The two runs without any daemon are compared with each other: what they differ by is noise.
+// The two runs without any daemon are compared with each other: their difference is noise.
 const (
 	bare      = "none"
 	bareAgain = "none, again"
@@ -52,7 +52,7 @@ func agentAway(ctx context.Context, l *lab) ([]*child, error) {
 	return whole(nil, agent, err)
 }
 
-// whole adds a child to those that run, or ends them where it did not start.
+// whole adds a child to the running ones, or ends them all if it did not start.
 func whole(running []*child, c *child, err error) ([]*child, error) {
 	if err != nil {
 		return nil, errors.Join(err, stopAll(running))
@@ -89,8 +89,8 @@ func samplers(n int, s sampling) func(context.Context, *lab) ([]*child, error) {
 
 // nodes stands for the daemons of so many nodes, each with one rank of the application. The daemons share the
 // processors of the ranks. Daemons at the same instant interrupt all ranks at once, so one on each processor stands for
-// any number. Daemons at different instants interrupt one rank after the other, whichever processor it has. window is
-// over which their instants are spread, and slot when they send after their instant; 0 sends nothing.
+// any number. Daemons at different instants interrupt one rank after the other, on any processor. Their instants are
+// spread over window. They send slot after their instant, or never if slot is 0.
 func nodes(n int, window, slot time.Duration) func(context.Context, *lab) ([]*child, error) {
 	return func(_ context.Context, l *lab) (running []*child, err error) {
 		for i, s := range spread(n, l.ranks, window) {
@@ -104,9 +104,9 @@ func nodes(n int, window, slot time.Duration) func(context.Context, *lab) ([]*ch
 	}
 }
 
-// spread divides n daemons, whose instants are spread evenly over the window of a second, among the processors. A
-// processor's daemons are one sampler at a higher rate: they must not be fewer than the processors. Without a window
-// there is one on each.
+// spread divides n daemons among the processors. Their instants are spread evenly over the window of a second. The
+// daemons of a processor are represented by one sampler at a higher rate, so there must be at least as many daemons as
+// processors. Without a window there is one on each.
 func spread(n, processors int, window time.Duration) []sampling {
 	all := make([]sampling, processors)
 	for i := range all {

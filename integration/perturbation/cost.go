@@ -22,7 +22,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// The goals of the agent, with which `cost` compares what it measured.
+// The agent's goals, to which `cost` compares its measurements.
 const (
 	goalSampling = 0.5 // ms of processor time a cycle, without sending
 	goalSending  = 1.2 // with it
@@ -31,7 +31,7 @@ const (
 	goalSkew     = 2  // ms, p99
 )
 
-// subject is a daemon whose cost is measured.
+// subject is a daemon to measure.
 type subject struct {
 	Name   string  `json:"name"`
 	CPU    float64 `json:"cpu_ms_per_cycle"`
@@ -49,7 +49,7 @@ type subject struct {
 	done  bool // the last of its records was read
 }
 
-// costs are what `cost` found, all of it in one run.
+// costs are the results of `cost`, all from one run.
 type costs struct {
 	Subjects []*subject `json:"subjects"`
 	SkewP50  float64    `json:"skew_p50_ms"`
@@ -162,7 +162,8 @@ func (s *subject) judge(before time.Duration, cycles int) error {
 	return errors.Join(errs[:]...)
 }
 
-// startListed starts an agent with a list of metrics. Without a file it measures only what rules and reports use.
+// startListed starts an agent with a list of metrics. Without a file it measures only the metrics that rules and
+// reports use.
 func (l *lab) startListed(ctx context.Context, broker, list string) (*child, error) {
 	if list == "" {
 		list = filepath.Join(l.dir, "metrics.yaml")
@@ -180,7 +181,8 @@ func (l *lab) startListed(ctx context.Context, broker, list string) (*child, err
 	return l.startAgentWith(ctx, broker, true, time.Second, ", metrics_file: "+list)
 }
 
-// readSkew reads what the agents that send published since then, and the skew that one published of itself.
+// readSkew reads the records that the sending agents have published since from, and the skew in the records of one of
+// them.
 func (f *costs) readSkew(ctx context.Context, broker string, from time.Time) error {
 	cfg := config.Default()
 	cfg.Kafka.Brokers = []string{broker}
@@ -261,7 +263,7 @@ func (f *costs) print(out io.Writer) {
 		}
 		fmt.Fprintf(w, "%s\t%.2f\tat most %.2f\t%s\n", what, got, most, verdict)
 	}
-	agent := f.named(idle) // which samples, and has a client that waits for its route
+	agent := f.named(idle) // which samples, and runs a client that waits for its route
 	goal("CPU ms a cycle without sending", agent.CPU, goalSampling)
 	goal("CPU ms a cycle with sending", f.named(sends).CPU, goalSending)
 	if other := f.named(few); other != nil {
@@ -279,8 +281,8 @@ func (f *costs) print(out io.Writer) {
 // predictRuns is how long the samplers of a prediction run.
 const predictRuns = 12 * time.Second
 
-// predict measures how long a sample takes and what a send costs on this machine. From these it predicts what they cost
-// on 2 to 1,024 nodes.
+// predict measures the duration of a sample and the cost of a send on this machine. From these it predicts the cost on
+// 2 to 1,024 nodes.
 func (r *report) predict(ctx context.Context, l *lab, o options) error {
 	broker, address, err := l.startBroker(ctx)
 	if err != nil {

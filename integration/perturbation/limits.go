@@ -18,7 +18,7 @@ import (
 	"github.com/weirhpc/weir/retry"
 )
 
-// cgroups is where the controller cpu of cgroup v1 is mounted, and where unified has v2's.
+// cgroups is the mount point of the controller cpu of cgroup v1; unified is v2's.
 const cgroups = "/sys/fs/cgroup/cpu"
 
 // restraint is a way to keep a daemon from taking too much.
@@ -28,7 +28,8 @@ type restraint struct {
 	files  map[string]string // of its control group
 }
 
-// restraints are what a unit may say: CPUQuota=, CPUWeight=, Nice= and CPUSchedulingPolicy=. Weight 100 is the default.
+// restraints are settings that a unit may use: CPUQuota=, CPUWeight=, Nice= and CPUSchedulingPolicy=. Weight 100 is the
+// default.
 func restraints() []restraint {
 	quota := func(percent int) map[string]string {
 		return map[string]string{"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": strconv.Itoa(1000 * percent)}
@@ -43,7 +44,7 @@ func restraints() []restraint {
 	}
 }
 
-// limited is what a restraint does to a daemon, and to an application that uses every processor.
+// limited is the effect of a restraint on a daemon, and on an application that uses every processor.
 type limited struct {
 	Restraint string  `json:"restraint"`
 	Burst     string  `json:"burst"` // processor time that a cycle needs beside the sample
@@ -70,16 +71,16 @@ type limitsReport struct {
 // burst is how much processor time a cycle needs beside the sample, and how far apart the cycles are.
 type burst struct{ needs, every, runs time.Duration }
 
-// bursts are those of this machine, of 256 processors with 128 jobs, and of the 32 intervals that are sent after an
-// outage.
+// bursts are the bursts of this machine, of 256 processors with 128 jobs, and of the 32 intervals that are sent after
+// an outage.
 var bursts = []burst{
 	{0, 100 * time.Millisecond, 1500 * time.Millisecond},
 	{13 * time.Millisecond, 250 * time.Millisecond, 1500 * time.Millisecond},
 	{130 * time.Millisecond, time.Second, 3 * time.Second},
 }
 
-// limits measures every restraint while the application uses all processors. Each round has all of them once, in random
-// order.
+// limits measures every restraint while the application uses all processors. Each round measures all of them once, in
+// random order.
 func limits(ctx context.Context, l *lab, o options, progress io.Writer) (*limitsReport, error) {
 	a, err := l.startApplication()
 	if err != nil {
@@ -122,7 +123,7 @@ func (r *limited) run(ctx context.Context, l *lab, a *application) error {
 	}
 	group, err := enter(c, r.restraint.files)
 	if group != "" {
-		defer os.Remove(group) // once the process has ended
+		defer os.Remove(group) // after the process has ended
 	}
 	if err == nil && !retry.Pause(ctx, 2*r.burst.every) {
 		err = ctx.Err()

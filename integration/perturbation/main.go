@@ -1,10 +1,10 @@
-// Command perturbation measures what weir's agent costs a node, and the applications on it.
+// Command perturbation measures the cost of weir's agent for a node, and for the applications on it.
 //
-//	perturbation perturb   what daemons do to a loop of fixed work and to collectives, as NWPerf measured it
+//	perturbation perturb   the effect of daemons on a loop of fixed work and on collectives, as NWPerf measured it
 //	perturbation cost      processor time a cycle and memory, beside node_exporter
-//	perturbation limits    what a quota, a weight or a scheduling class does to the instant of a sample
+//	perturbation limits    the effect of a quota, a weight or a scheduling class on the instant of a sample
 //
-// docs/overhead.md has the results. `make perturbation`, `make bench-agent` and `make bench-limits` run it.
+// docs/overhead.md shows the results. `make perturbation`, `make bench-agent` and `make bench-limits` run it.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// The variables by which this program tells a process that it starts what to be.
+// Environment variables that select the role of a child process.
 const (
 	role     = "WEIR_PERTURBATION_ROLE"
 	roleArgs = "WEIR_PERTURBATION_ARGS"
@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// errNoRole is returned where this process is the one that a person started.
+// errNoRole is returned in the process that a person started.
 var errNoRole = errors.New("this process has no role")
 
 // play is the work of a process that this program started.
@@ -70,7 +70,7 @@ func play(ctx context.Context) error {
 // quickLimit is how long a quick run takes, but for its last 15 seconds.
 const quickLimit = 75 * time.Second
 
-// options are what a person may choose.
+// options are the settings of the command line.
 type options struct {
 	weir, exporter string
 	ranks, runs    int
@@ -143,7 +143,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	return nil
 }
 
-// perturb runs the study, and predicts larger machines from what it measured.
+// perturb runs the study, and predicts larger machines from its measurements.
 func perturb(ctx context.Context, l *lab, o options, progress io.Writer) (*report, error) {
 	only, err := regexp.Compile(o.only)
 	if err != nil {

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// The model answers what two processors cannot: what interruptions cost an application that is coupled over many nodes.
-// Every node's daemon interrupts its node once a period. The application stands still while any node is interrupted,
-// since each of its steps waits for the slowest node. So its loss is the length of the union of all interruptions.
+// The model answers a question that two processors cannot: the cost of interruptions for an application that is coupled
+// over many nodes.
 
 // stall is an interruption of one node, from the beginning of the period.
 type stall struct{ from, to time.Duration }
@@ -27,8 +26,8 @@ func lost(stalls []stall) (total time.Duration) {
 	return total
 }
 
-// evenly returns stalls of the same length, whose beginnings are spread evenly over a window. A window of 0 is the same
-// instant on all nodes. late is each node's own distance from its instant, 0 if nil.
+// evenly returns stalls of the same length, with beginnings spread evenly over a window. With a window of 0 all nodes
+// stall at the same instant. late returns each node's own delay, 0 if nil.
 func evenly(nodes int, window, length time.Duration, late func() time.Duration) []stall {
 	stalls := make([]stall, nodes)
 	for i := range stalls {
@@ -41,7 +40,7 @@ func evenly(nodes int, window, length time.Duration, late func() time.Duration) 
 	return stalls
 }
 
-// prediction is what sampling and sending cost a coupled application on so many nodes, as a share of the time.
+// prediction is the cost of sampling and sending for a coupled application on so many nodes, as a share of the time.
 type prediction struct {
 	Nodes     int     `json:"nodes"`
 	Aligned   float64 `json:"aligned"`   // sampling at the same instant, with the skew that was measured

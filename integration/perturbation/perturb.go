@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// row is what one condition does to one benchmark.
+// row is the effect of one condition on one benchmark.
 type row struct {
 	Condition string  `json:"condition"`
 	Benchmark string  `json:"benchmark"`
@@ -41,7 +41,7 @@ type study struct {
 	out        io.Writer // of progress
 }
 
-// report is what a study found.
+// report contains the results of a study.
 type report struct {
 	Ranks       int          `json:"ranks"`
 	Seed        uint64       `json:"seed"`
@@ -150,12 +150,12 @@ func (a *application) calibrate(section time.Duration) error {
 	return nil
 }
 
-// patience is after how many periods a section ends, done or not. Its time is then estimated from what was done. Ranks
-// that wait by spinning for one that does not run take a thousand times as long on a busy machine.
+// patience is the number of periods after which a section ends, even if it is incomplete. Its time is then estimated
+// from the completed part. On a busy machine, ranks that spin while another does not run take a thousand times as long.
 const patience = 2
 
-// section runs a benchmark once. It begins in the middle of a period. So each section has one boundary of the daemons,
-// and each section of a condition the same share of their work.
+// section runs a benchmark once. It begins in the middle of a period. So each section contains one boundary of the
+// daemons, and all sections of a condition the same share of their work.
 func (a *application) section(benchmark string, period time.Duration) ([]timing, error) {
 	begin := sampling{Every: period, Offset: period / 2}.instantAfter(time.Now().Add(2 * rankLead))
 	return a.run(work{
@@ -261,7 +261,8 @@ func (m *measured) add(times []timing, iterations int) {
 	m.totals = append(m.totals, total)
 }
 
-// cpuOf is the processor time of some processes. One that has ended counts nothing: its end is an error elsewhere.
+// cpuOf is the processor time of some processes. A process that has ended counts nothing, because its end is reported
+// as an error elsewhere.
 func cpuOf(children []*child) (total time.Duration) {
 	for _, c := range children {
 		d, _ := c.cpu()

@@ -27,7 +27,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// lab is what the processes of a measurement share.
+// lab contains the resources that the processes of a measurement share.
 type lab struct {
 	dir      string // for their files
 	weir     string // the binary
@@ -41,11 +41,11 @@ type child struct {
 	name string
 	cmd  *exec.Cmd
 	in   io.WriteCloser
-	out  io.ReadCloser // nil where kept collects it
+	out  io.ReadCloser // nil if kept collects it
 	kept *bytes.Buffer
 }
 
-// start starts a process. What it prints is kept, unless talks.
+// start starts a process. Its output is kept, unless talks is set.
 func (l *lab) start(name string, talks bool, env []string, args ...string) (*child, error) {
 	c := &child{name: name, cmd: exec.Command(args[0], args[1:]...), kept: &bytes.Buffer{}}
 	c.cmd.Env = append(os.Environ(), env...)
@@ -69,7 +69,7 @@ func (l *lab) start(name string, talks bool, env []string, args ...string) (*chi
 // endTime is how long a process may take to end.
 const endTime = 5 * time.Second
 
-// stop ends the process, and returns what it printed. A process that ended by itself has failed.
+// stop ends the process, and returns its output. A process that ended by itself has failed.
 func (c *child) stop() (string, error) {
 	_ = c.in.Close() // by which a rank ends
 	early := c.cmd.Process.Signal(syscall.SIGTERM)
@@ -96,7 +96,7 @@ func (c *child) cpu() (time.Duration, error) { return clockOf(^c.cmd.Process.Pid
 
 // ownCPU is the processor time of this process.
 func ownCPU() time.Duration {
-	d, _ := clockOf(unix.CLOCK_PROCESS_CPUTIME_ID) // which every process has
+	d, _ := clockOf(unix.CLOCK_PROCESS_CPUTIME_ID) // every process has this clock
 	return d
 }
 
@@ -149,7 +149,7 @@ func (l *lab) startSampler(s sampling, before ...string) (*child, error) {
 // on is the words that bind a command to a processor.
 func on(cpu int) []string { return []string{"taskset", "-c", strconv.Itoa(cpu)} }
 
-// away is where no broker listens.
+// away is an address without a broker.
 const away = "127.0.0.1:1"
 
 // configFor writes the configuration of a weir process. more are settings of the agent, such as ", perf: false".
@@ -209,7 +209,7 @@ func (l *lab) topics(ctx context.Context, ready string) (string, error) {
 	return address, nil
 }
 
-// plan publishes the Route of a node: one job has the whole node.
+// plan publishes the Route of a node: one job holds the whole node.
 func plan(ctx context.Context, broker, node string) error {
 	cfg := config.Default()
 	cfg.Kafka.Brokers = []string{broker}
@@ -233,7 +233,7 @@ func plan(ctx context.Context, broker, node string) error {
 	}).FirstErr()
 }
 
-// startAgent starts the agent of a node that has a Route, where there is a broker, and none otherwise.
+// startAgent starts the agent of a node, with a broker or without. A routed node has a Route.
 func (l *lab) startAgent(ctx context.Context, broker string, routed bool, interval time.Duration) (*child, error) {
 	return l.startAgentWith(ctx, broker, routed, interval, "")
 }
@@ -259,7 +259,7 @@ func (l *lab) startAgentWith(
 // unitSlack is TimerSlackNSec of the agent's unit.
 const unitSlack = 2 * time.Millisecond
 
-// loosely starts a process with the unit's timer slack, which a process has from the thread that starts it.
+// loosely starts a process with the unit's timer slack, which a process inherits from the thread that starts it.
 func loosely(start func() (*child, error)) (*child, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -277,14 +277,13 @@ func loosely(start func() (*child, error)) (*child, error) {
 	return c, err
 }
 
-// alike are node_exporter's collectors that read what weir's agent reads, or may.
+// alike are node_exporter's collectors for the same data as weir's agent reads, or may read.
 var alike = []string{
 	"cpu", "diskstats", "hwmon", "infiniband", "loadavg", "meminfo", "netdev", "nfs", "pressure", "rapl", "schedstat",
 	"timex", "vmstat",
 }
 
-// startExporter starts node_exporter, with fewer collectors or all that it has by default. It returns where it is
-// scraped.
+// startExporter starts node_exporter, with fewer collectors or its default ones. It returns the address to scrape.
 func (l *lab) startExporter(fewer bool) (*child, string, error) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

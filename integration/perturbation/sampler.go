@@ -17,8 +17,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// sampling is what a sampler does at each of its instants: what the agent does, at rates and instants that the agent
-// does not offer. It reads all sources, and forms their values.
+// sampling describes a sampler's work at each of its instants: the work of the agent, at rates and instants that the
+// agent does not offer. It reads all sources, and forms their values.
 type sampling struct {
 	Every  time.Duration `json:"every"`
 	Offset time.Duration `json:"offset"` // of its instants from the multiples of Every
@@ -27,7 +27,7 @@ type sampling struct {
 	Slot   time.Duration `json:"slot"`   // after the instant: when it is sent
 }
 
-// sampled is what a sampler reports at its end, for each instant.
+// sampled is a sampler's report at its end, for each instant.
 type sampled struct {
 	Skew []time.Duration `json:"skew"` // how late it began
 	Took []time.Duration `json:"took"` // how long reading and forming took, with all that interrupted them
@@ -42,7 +42,7 @@ func (s sampling) instantAfter(now time.Time) time.Time {
 	return time.Unix(0, (n+1)*s.Every.Nanoseconds()+s.Offset.Nanoseconds())
 }
 
-// serveSampler samples until ctx ends, and then writes what it did to out.
+// serveSampler samples until ctx ends, and then writes its results to out.
 func serveSampler(ctx context.Context, s sampling, out io.Writer) error {
 	log := slog.New(slog.DiscardHandler)
 	host := source.Open(config.Default().Agent, log)

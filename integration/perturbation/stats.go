@@ -38,8 +38,8 @@ type effect struct {
 	Slowdown float64 `json:"slowdown"`
 	Low      float64 `json:"low"`  // of the 95 % interval of the slowdown
 	High     float64 `json:"high"` // of it
-	// Noise is the slowdown that runs without any daemon show against each other. It is the larger of two: what 95 % of
-	// such comparisons are below, and what the two conditions without any daemon differ by.
+	// Noise is the slowdown between runs without any daemon. It is the larger of two numbers: the value that 95 % of
+	// such comparisons stay below, and the difference between the two conditions without any daemon.
 	Noise float64 `json:"noise"`
 	Below bool    `json:"below_noise"`
 }
@@ -48,7 +48,7 @@ type effect struct {
 const resamples = 2000
 
 // compare judges a condition against the runs without any daemon, of which there are two conditions. Below means that
-// the slowdown cannot be told from none: it is within the noise, or its interval reaches 0.
+// the slowdown may be none: it is within the noise, or its interval reaches 0.
 func compare(none, again, runs []float64, rng *rand.Rand) effect {
 	e := effect{Slowdown: bestMean(runs)/bestMean(none) - 1}
 	slowdowns, noise := make([]float64, resamples), make([]float64, resamples)
