@@ -17,20 +17,101 @@ import (
 	"github.com/weirhpc/weir/commands/clitest"
 )
 
-// TestReadingGuideNamesFunctions: every function that the README leads a reader through is there.
-func TestReadingGuideNamesFunctions(t *testing.T) {
+// TestReadingGuideLeads: every function of docs/reading.md is in the source, and a section leads from one to the next:
+// each is called by an earlier one, or by a function that an earlier one calls. Parentheses name the way if it is not a call.
+func TestReadingGuideLeads(t *testing.T) {
+	t.Parallel()
+	calls, err := callees()
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := regexp.MustCompile("(?m)^([0-9]+)\\. `([^`]+)` (\\()?")
+	n := 0
+	for _, section := range strings.Split(clitest.Page(t, "docs/reading.md"), ":\n\n") {
+		reached := map[string]bool{} // names of functions that the section has led to
+		for i, s := range step.FindAllStringSubmatch(section, -1) {
+			if n++; s[1] != fmt.Sprint(n) {
+				t.Errorf("step %d is numbered %s", n, s[1])
+			}
+			name := s[2][strings.LastIndexByte(s[2], '.')+1:]
+			if calls[s[2]] == nil {
+				t.Errorf("step %s names %s, which is not in the source", s[1], s[2])
+			} else if i > 0 && !reached[name] && s[3] == "" {
+				t.Errorf("step %s: no step before %s in its section leads to it", s[1], s[2])
+			}
+			follow(calls, s[2], 3, reached)
+		}
+	}
+	if n < 40 {
+		t.Fatalf("%d steps were found: the path is gone, or written otherwise", n)
+	}
+}
+
+// follow adds the names of the functions that a function reaches by at most depth calls within its package.
+func follow(calls map[string]map[string]bool, function string, depth int, reached map[string]bool) {
+	room, _, _ := strings.Cut(function, ".")
+	now := []string{function}
+	for seen := map[string]bool{}; depth > 0; depth-- {
+		names := map[string]bool{}
+		for _, f := range now {
+			for name := range calls[f] {
+				names[name], reached[name] = true, true
+			}
+		}
+		now = nil
+		for next := range calls {
+			if strings.HasPrefix(next, room+".") && names[next[strings.LastIndexByte(next, '.')+1:]] && !seen[next] {
+				seen[next] = true
+				now = append(now, next)
+			}
+		}
+	}
+}
+
+// callees returns the names that the body of each function uses, by package, type and function.
+func callees() (map[string]map[string]bool, error) {
+	all := map[string]map[string]bool{}
+	return all, eachFile(func(path string, file *ast.File) {
+		if strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			names := map[string]bool{}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if id, is := n.(*ast.Ident); is {
+					names[id.Name] = true
+				}
+				return true
+			})
+			all[file.Name.Name+"."+receiver(f)+f.Name.Name] = names
+		}
+	})
+}
+
+// TestMapNamesFunctions: each function of the map of docs/design.md is in the file that stands beside it.
+func TestMapNamesFunctions(t *testing.T) {
 	t.Parallel()
 	there, _ := functions(t)
-	steps := regexp.MustCompile("(?m)^([0-9]+)\\. `([^`]+)`").FindAllStringSubmatch(clitest.Page(t, "README.md"), -1)
-	if len(steps) < 20 {
-		t.Fatalf("%d steps were found: the path is gone, or written otherwise", len(steps))
+	rows := regexp.MustCompile("(?m)^\\| [^|]*\\? \\| (`[^|]+) \\| (`[^|]+) \\|$").
+		FindAllStringSubmatch(clitest.Page(t, "docs/design.md"), -1)
+	if len(rows) < 10 {
+		t.Fatalf("%d rows: the map is gone, or written otherwise", len(rows))
 	}
-	for i, s := range steps {
-		if s[1] != fmt.Sprint(i+1) {
-			t.Errorf("step %d is numbered %s", i+1, s[1])
-		}
-		if !there[s[2]] {
-			t.Errorf("step %s names %s, which is not in the source", s[1], s[2])
+	for _, row := range rows {
+		names, files := strings.Split(row[1], ", "), strings.Split(row[2], ", ")
+		for i, name := range names {
+			name, file := strings.Trim(name, "`"), strings.Trim(files[i], "`")
+			if !there[name] {
+				t.Errorf("the map names %s, which is not in the source", name)
+			}
+			if text := clitest.Page(t, file); !regexp.MustCompile(`(?m)^func .*\b` + name[strings.LastIndexByte(name, '.')+1:] + `\(`).
+				MatchString(text) {
+				t.Errorf("%s is not in %s", name, file)
+			}
 		}
 	}
 }
@@ -140,17 +221,7 @@ func functions(t *testing.T) (there, tests map[string]bool) {
 // repository reads the repository once for all tests, since that takes a second.
 var repository = sync.OnceValues(func() ([2]map[string]bool, error) {
 	there, tests := map[string]bool{}, map[string]bool{}
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() && (d.Name() == "bin" || d.Name() == "testdata") {
-			return fs.SkipDir
-		}
-		if !strings.HasSuffix(path, ".go") {
-			return nil
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
+	err := eachFile(func(path string, file *ast.File) {
 		for _, d := range file.Decls {
 			f, ok := d.(*ast.FuncDecl)
 			if !ok {
@@ -162,10 +233,26 @@ var repository = sync.OnceValues(func() ([2]map[string]bool, error) {
 				there[file.Name.Name+"."+receiver(f)+f.Name.Name] = true
 			}
 		}
-		return nil
 	})
 	return [2]map[string]bool{there, tests}, err
 })
+
+// eachFile parses every Go file of the repository.
+func eachFile(visit func(path string, file *ast.File)) error {
+	return filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && (d.Name() == "bin" || d.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err == nil {
+			visit(path, file)
+		}
+		return err
+	})
+}
 
 // receiver returns the name of a method's type and a full stop; nothing for a function.
 func receiver(f *ast.FuncDecl) string {
