@@ -19,8 +19,8 @@ func newCompletion() *cobra.Command {
 		Short: "Write a script that completes weir's commands and options in a shell",
 		Long: `Writes a script that completes weir's commands and options in a shell: bash, zsh or fish.
 
-The shell reads it at its next start. That of bash needs the package bash-completion. Completion offers fixed values
-alone, such as the names of topics. It asks no broker.`,
+The shell reads the script at its next start. Bash needs the package bash-completion. Completion offers fixed values
+only, such as the names of topics, and asks no broker.`,
 		Example: `  weir completion bash > /etc/bash_completion.d/weir
   weir completion zsh > /usr/local/share/zsh/site-functions/_weir
   weir completion fish > ~/.config/fish/completions/weir.fish`,

@@ -16,8 +16,8 @@ func newMan() *cobra.Command {
 		Short: "Write the manual pages of weir and all its commands",
 		Long: `Writes the manual pages of weir and all its commands.
 
-DIR is made if it is not there. Each page says what --help says. Its date is today's, or SOURCE_DATE_EPOCH (seconds
-since 1970), with which the same program writes the same bytes.`,
+DIR is made if it does not exist. Each page contains the text of --help. Its date is today's, or SOURCE_DATE_EPOCH
+(seconds since 1970), with which the same program writes the same bytes.`,
 		Example: `  weir man /usr/local/share/man/man1`,
 		Args:    cli.OneArg("DIR", "/usr/local/share/man/man1"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

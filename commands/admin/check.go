@@ -34,14 +34,15 @@ func NewCheck() *cobra.Command {
 		Short: "Validate a configuration and print it as it takes effect",
 		Long: `Validates a configuration and the files that it names, and prints it as it takes effect.
 
-It asks no broker. It ends with status 2 if anything is wrong. Names of agent.metrics_file that no metric has are wrong;
-metrics in use that it lacks get a note on standard error. So does each file that other users may read or change, though
-weir relies on it: the configuration, passwords and keys, programs and their directories, lists, files of metrics, the
-archive.
+It asks no broker, and ends with status 2 if anything is wrong. An unknown metric in agent.metrics_file is an error; a
+missing metric that is in use gets a note on standard error. So does each file that other users may read or change
+although weir relies on it: the configuration, passwords and keys, programs and their directories, lists, files of
+metrics, the archive.
 
-If sink.dir is there and can be written to, it tries what the archive needs of that file system: hard links, flock(2)
-between two processes of this host, the exchange of two directories, and one file system for .stage and summaries. It
-leaves nothing behind. Without hard links no sink works: that is wrong. The others get a note on standard error.`,
+If sink.dir exists and is writable, it tests the file system for the archive's needs: hard links, flock(2) between two
+processes of this host, the exchange of two directories, and one file system for .stage and summaries. It leaves
+nothing behind. Missing hard links are an error, because no sink works without them. The others get a note on standard
+error.`,
 		Example: `  weir check --config /etc/weir/collect.yaml`,
 		Args:    cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -26,9 +26,9 @@ func NewInit() *cobra.Command {
 		Short: "Write a commented configuration for a part",
 		Long: `Writes the configuration of a part, with every key that it reads and a comment to each.
 
-Keys with the default's value are commented out, but for those that all parts must agree on. Values come from the file
-of --from, such as that of another part, then from --set. A kafka.sasl.user weir-PART in that file becomes that of the
-new part. "weir check" tests the file on the host where the part runs.
+Keys with the default's value are commented out, except for keys on which all parts must agree. Values come from the
+file of --from, such as another part's configuration, and then from --set. A kafka.sasl.user weir-PART in that file is
+changed to the new part's user. "weir check" tests the file on the host of the part.
 
 Role topics is for "weir topics create" and "check". Role status is for "weir status" and other commands that read.`,
 		Example: `  weir init --role collect --set cluster=mymachine --set kafka.brokers=kafka1:9093 > collect.yaml

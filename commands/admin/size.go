@@ -39,12 +39,12 @@ func NewSize() *cobra.Command {
 		Short: "Compute how many brokers, partitions, cores, bytes and disks a machine needs",
 		Long: `Computes how many brokers, partitions, cores, bytes and disks a machine needs.
 
-Bytes come from records that it encodes, with names as long as those of "weir metrics". Compression is not counted.
-Processor time comes from a model that "make bench-growth" fitted to measurements. All else are rules of thumb. Each is
-shown with its name, so that you can compute with your own.
+Bytes are counted from encoded records, with names as long as in "weir metrics" and without compression. Processor time
+comes from a model that "make bench-growth" fitted to measurements. Everything else comes from rules of thumb, each
+shown with its name, so that you can replace it by your own.
 
-Every metric has a value for each logical CPU, and every job has its nodes alone. Metrics of nodes, sockets and GPUs
-need less. With a configuration its interval, replication, retention and limits count. It asks no broker.`,
+It assumes a value for each logical CPU in every metric, and no shared nodes. Metrics of nodes, sockets and GPUs need
+less. With a configuration, its interval, replication, retention and limits count. It asks no broker.`,
 		Example: `  weir size --nodes 9288 --cores 16 --metrics 37 --jobs 185    # SuperMUC
   weir size --nodes 9408 --cores 64                            # Frontier
   weir size --nodes 78125 --cores 128 --interval 30s           # ten million cores

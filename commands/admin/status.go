@@ -28,15 +28,15 @@ func NewStatus() *cobra.Command {
 	var asJSON, all bool
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Say how the installation is, and what is wrong with it",
-		Long: `Reports how the installation is, and what is wrong with it.
+		Short: "Show the state of the installation, and everything that is wrong with it",
+		Long: `Reports the state of the installation, and everything that is wrong with it.
 
-The first line is the verdict. Four lines follow: the plan and the last Tick, the nodes of the last closed interval, the
-partitions, and the archive. With --all come position, lag and owner of every partition, the fates of all records, and
-the names of silent, late, misrouted and routeless nodes. Times are UTC. Surplus is how many metrics were left out since
-the beginning, since a summary has no room for more than 1,024.
+The first line is the verdict. Four lines follow: the plan and the last Tick, the nodes of the last closed interval,
+the partitions, and the archive. --all adds position, lag and owner of every partition, the fates of all records, and
+the names of silent, late, misrouted and routeless nodes. Times are UTC. Surplus counts the metrics that were left out
+since the beginning, because a summary holds at most 1,024.
 
-It ends with status 1 if something is wrong, and reports what mends it. Among what is wrong:
+It ends with status 1 if something is wrong, and reports the remedy. These things are wrong, among others:
 
   - The owner of a partition commits nothing for three intervals, and 30 s at least, while records wait.
   - Records were rejected in the last five minutes.

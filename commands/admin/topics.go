@@ -70,7 +70,7 @@ func NewTopics() *cobra.Command {
 	topics.AddCommand(newTopicsCommand(&cobra.Command{
 		Use:   "create",
 		Short: "Make the topics that are missing, and give all the settings that correctness needs",
-		Long: `Makes the topics that are missing, and gives all the settings that correctness needs.
+		Long: `Makes the missing topics, and gives all of them the settings that correctness needs.
 
 A second run does no harm. It never changes a number of partitions, since jobs and nodes are placed by it.
 
@@ -79,13 +79,13 @@ ids into topic schemas. Services take them from there, so the registry may be do
 		Example: `  weir topics create --config /etc/weir/weir.yaml`,
 	}, "are there", services.CreateTopics), newTopicsCommand(&cobra.Command{
 		Use:   "check",
-		Short: "Compare brokers and topics with what correctness needs",
-		Long: `Compares brokers and topics with what correctness needs.
+		Short: "Compare brokers and topics with the settings that correctness needs",
+		Long: `Compares brokers and topics with the settings that correctness needs.
 
 It reports each difference with its remedy, and ends with status 1 if there is any. Settings of the brokers that cost
 time or safety, but with which weir works, are reported as advice.
 
-With registry.url it compares the ids of topic schemas with those of that schema registry.`,
+With registry.url it compares the ids in topic schemas with the ids in that schema registry.`,
 		Example: `  weir topics check --config /etc/weir/weir.yaml`,
 	}, "are as they should be", inspect))
 	topics.AddCommand(newTopicsACL())

@@ -39,11 +39,11 @@ func newTopicsACL() *cobra.Command {
 		Short: "Print the least permissions that each role needs",
 		Long: `Prints the least permissions that each role needs in Kafka. It asks no broker.
 
-The lines of format kafka-acls are for a shell where Kafka's tools are in the PATH. They read $BROKERS, and
-admin.properties has what an administrator's client needs. Format strimzi is for Kafka on Kubernetes, json for programs.
+The lines of format kafka-acls are for a shell with Kafka's tools in its PATH. They read $BROKERS, and admin.properties
+with the settings of an administrator's client. Format strimzi is for Kafka on Kubernetes, json for programs.
 
-The services are roles. So are those who read: reader for your tools, status, archive-totals, replay and audit. Role
-topics is for "weir topics create" and "check", and topology for "weir topology measure --agents".`,
+Each service is a role, and so is each reader: reader for your own tools, status, archive-totals, replay and audit.
+Role topics is for "weir topics create" and "check", and topology for "weir topology measure --agents".`,
 		Example: `  weir topics acl --config topics.yaml --role collect
   weir topics acl --config topics.yaml | sh
   weir topics acl --config topics.yaml --role reader --principal User:grafana --format json
@@ -54,7 +54,7 @@ topics is for "weir topics create" and "check", and topology for "weir topology 
 				names = kafka.Roles()
 			}
 			if principal != "" && len(names) != 1 {
-				return cli.Usage(fmt.Errorf("--principal %s: name the one --role that it has", principal))
+				return cli.Usage(fmt.Errorf("--principal %s: name its one --role", principal))
 			}
 			if strimzi != "" && format != formatStrimzi {
 				return cli.Usage(fmt.Errorf("--strimzi-cluster %s: it is for --format %s", strimzi, formatStrimzi))
@@ -82,8 +82,8 @@ topics is for "weir topics create" and "check", and topology for "weir topology 
 		},
 	}
 	conf.Add(c)
-	c.Flags().StringArrayVar(&names, "role", nil, "print those of this `ROLE`; can be repeated (default: all)")
-	c.Flags().StringVar(&principal, "principal", "", "`USER` that has the role (default: User:weir-ROLE)")
+	c.Flags().StringArrayVar(&names, "role", nil, "print the permissions of this `ROLE`; can be repeated (default: all)")
+	c.Flags().StringVar(&principal, "principal", "", "`USER` with the role (default: User:weir-ROLE)")
 	c.Flags().StringVar(&format, "format", formatTool, "`FORM` of the output: kafka-acls, json or strimzi")
 	c.Flags().StringVar(&strimzi, "strimzi-cluster", "", "`NAME` of Strimzi's Kafka, which its users must have")
 	cli.Offer(c, "role", kafka.Roles()...)

@@ -27,22 +27,23 @@ func NewAgent() *cobra.Command {
 		Short: "Sample this node's counters and send them",
 		Long: `Samples this node's counters at every interval boundary, and sends them.
 
-Its Route names the jobs of this node and their partitions. It listens on nothing. With agent.topology.enabled, a
-process beside it does, but only while weir topology measure --agents runs. It needs no root, but CAP_PERFMON for perf
-events. While Kafka is away it goes on, its memory does not grow, and it drops the oldest intervals. A source that hangs
-loses its own values, and stops no other. With agent.metrics_file it measures what that list keeps, and what rules and
-reports use.
+A Route of the balancer names the jobs of this node and their partitions. The agent listens on nothing. With
+agent.topology.enabled, a process beside it listens while weir topology measure --agents runs. It needs CAP_PERFMON for
+perf events, but not root. While Kafka is away it goes on in constant memory, and drops the oldest intervals. A source
+that hangs loses only its own values. With agent.metrics_file the agent measures the metrics on that list, and those in
+use by rules and reports.
 
 --once and --check need neither Kafka nor a configuration. --once reads this host twice, one interval apart, and prints
-what the interval holds (WEIR_INTERVAL=1s makes it short). --check reads every source 20 times. It prints what a reading
-costs in microseconds, median and largest, of CPU time and of wall time. Then it prints what this host lacks.`,
+the values of the interval (WEIR_INTERVAL=1s makes it short). --check reads every source 20 times, and prints the cost
+of a reading in microseconds, median and maximum, of CPU time and of wall time. Then it lists the metrics that this
+host lacks.`,
 		Example: `  weir agent --config /etc/weir/agent.yaml
   weir agent --once
   weir agent --check`,
 	}
 	conf := services.AsService(c)
 	c.Flags().BoolVar(&prints, "once", false, "print one interval of this host and end")
-	c.Flags().BoolVar(&checks, "check", false, "print what each source costs here and end")
+	c.Flags().BoolVar(&checks, "check", false, "print the cost of each source on this host and end")
 	c.Flags().BoolVar(&asJSON, "json", false, "with --once or --check: print one JSON object a line")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if prints && checks || asJSON && !prints && !checks {

@@ -27,7 +27,7 @@ func NewArchive() *cobra.Command {
 		Short: "Compact, verify and measure the archive",
 		Long: `Compacts, verifies and measures the archive, without any broker.
 
-docs/archive.md describes the files, and what a reader may see while they are replaced.`,
+docs/archive.md describes the files, and what readers see while files are replaced.`,
 		Example: `  weir archive compact --config /etc/weir/sink.yaml
   weir archive verify --dir weir-data/archive
   weir archive stats --dir weir-data/archive`,
@@ -92,16 +92,16 @@ func newCompact() *cobra.Command {
 		Short: "Make one file a partition and date out of many",
 		Long: `Makes one file for each partition and date of the archive, out of the many that the sink writes.
 
-A date is due once it has been over for 26 hours, and every partition has files of a later date. It is due again once it
-has 32 files of late rows. Without DATE all that are due are compacted.
+A date is due when it has been over for 26 hours and every partition has files of a later date. It is due again when 32
+files of late rows have come. Without DATE all due dates are compacted.
 
-The certified summaries of the rows go into rollups, one for each hour, job and metric. The compacted files lose them.
+The certified summaries of the rows move into rollups, one for each hour, job and metric.
 
-The new files are read back and compared before they take the place of the others. The old ones are kept in .stage/ for
-an hour, and deleted by a later run. A run that was killed is finished or undone by the next. Run it once an hour:
-deploy/systemd has a timer.
+The new files are read back and compared before they replace the others. The old ones are kept in .stage/ for an hour,
+and deleted by a later run. If a run is killed, the next one finishes or undoes it. Run it once an hour: deploy/systemd
+contains a timer.
 
-It ends with status 1 if a date that is due could not be compacted, and reports what mends it.`,
+It ends with status 1 if a due date could not be compacted, and reports the remedy.`,
 		Example: `  weir archive compact --config /etc/weir/sink.yaml
   weir archive compact 2026-11-21 --dir weir-data/archive`,
 		Args: dates,
@@ -159,14 +159,14 @@ func newVerify() *cobra.Command {
 	var f Flags
 	c := &cobra.Command{
 		Use:   "verify [DATE...]",
-		Short: "Read the archive and compare it with what was written",
-		Long: `Reads all files of the archive, and compares them with what was written.
+		Short: "Read the archive and check it against its checksums and counts",
+		Long: `Reads all files of the archive, and compares them with their checksums and counts.
 
-Every page has a checksum, every file a number of rows and an order, and a compacted file a hash of its rows. The chain
-of each partition must have no hole and no overlap. The rollups must have each row of the compacted files once. Jobs
-and findings must be of their date. Totals are made anew and compared. Without DATE all dates are read.
+Every page carries a checksum, every file its number of rows and their order, and a compacted file a hash of its rows.
+The chain of each partition must have no hole and no overlap. The rollups must contain each row of the compacted files
+once. Jobs and findings must be of their date. Totals are made anew and compared. Without DATE all dates are read.
 
-It ends with status 1 if something is wrong, and reports what mends it.`,
+It ends with status 1 if something is wrong, and reports the remedy.`,
 		Example: `  weir archive verify --config /etc/weir/sink.yaml
   weir archive verify 2026-11-21 --json --dir weir-data/archive`,
 		Args: dates,
@@ -223,9 +223,9 @@ func newStats() *cobra.Command {
 		Short: "Show files, rows and bytes of each date of the archive",
 		Long: `Shows how many files, rows and bytes each date of the archive has.
 
-SMALL are the files of the sink, COMPACTED those of "weir archive compact", and GENERATION how often the date was
-compacted. BAD counts summaries that could not be read, and GAPS those that were accepted as lost. ROLLUPS are hours of
-a metric of a job. JOBS are those that ended on the date, and TOTALS their metrics. It reads footers alone.`,
+SMALL counts the files of the sink, COMPACTED the files of "weir archive compact", and GENERATION the compactions of
+the date. BAD counts unreadable summaries, and GAPS summaries that were accepted as lost. ROLLUPS are hours of a metric
+of a job. JOBS counts the jobs that ended on the date, and TOTALS their metrics. Only footers are read.`,
 		Example: `  weir archive stats --config /etc/weir/sink.yaml
   weir archive stats --json --dir weir-data/archive`,
 		Args: cli.NoArgs,

@@ -26,7 +26,7 @@ func NewAudit() *cobra.Command {
 	var partition int
 	c := &cobra.Command{
 		Use:   "audit",
-		Short: "Close the accounts: recompute from the log what was summarized and archived",
+		Short: "Close the accounts: recompute from the log, and compare with summaries and archive",
 		Long: `Closes the accounts of a running installation.
 
 It folds the log of counters anew, by code of its own, and compares:
@@ -38,11 +38,11 @@ It folds the log of counters anew, by code of its own, and compares:
   - Every row of the archive with the topic, and the chain of files. The archive must be visible in sink.dir, unless
     --no-archive leaves it out.
 
-It audits the intervals that all topics still hold, up to the committed positions. It ends with status 1 if anything
-differs, and names where. It only reads.
+It audits the intervals that all topics still hold, up to the committed positions. It only reads. If anything differs,
+it names the place and ends with status 1.
 
-It holds the records of the open intervals in memory, not the log. --since bounds the time, and --partition audits one
-partition of counters without split jobs, agents and archive.`,
+It holds the records of the open intervals in memory, not the whole log. --since bounds the time, and --partition
+audits one partition of counters without split jobs, agents and archive.`,
 		Example: `  weir audit
   weir audit --since 1h --json --config /etc/weir/weir.yaml`,
 		Args: cli.NoArgs,

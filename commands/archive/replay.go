@@ -43,13 +43,14 @@ func NewReplay() *cobra.Command {
 		Short: "Fold history anew: exact deciles, other metrics, chosen jobs",
 		Long: `Folds the log of counters anew, as far back as topic counters holds it.
 
-All values of a split job are in the log, so its deciles are EXACT here, and not estimates. Records that came late count
-in their interval, up to 64 intervals late. --as-collected leaves them out, as collect did.
+All values of a split job are in the log, so its deciles are EXACT here, and not estimates. Records that came late
+count in their interval, up to 64 intervals late. --as-collected leaves them out, as collect did.
 
---define computes a further metric, CPU by CPU, as NAME[:SCOPE[:UNIT]]=EXPRESSION. It has numbers, the names of metrics,
-+ - * / **, comparisons, and, or, not, ?:, and the functions abs, ceil, exp, floor, log, log10, max, min, round, sqrt. A
-name with dots or hyphens is written metric("a.name"). A value that is absent or a division by zero gives no value. Of
-jobs that were reduced on their node the log has no values: their metrics are passed through, and nothing is computed.
+--define computes a further metric, CPU by CPU, as NAME[:SCOPE[:UNIT]]=EXPRESSION. An expression consists of numbers,
+names of metrics, + - * / **, comparisons, and, or, not, ?:, and the functions abs, ceil, exp, floor, log, log10, max,
+min, round, sqrt. A name with dots or hyphens is written metric("a.name"). A missing value or a division by zero gives
+no value. Jobs that were reduced on their node have no values in the log: their metrics are passed through, and nothing
+is computed.
 
 If several jobs have had an ID, it lists them, and ID@DATE names the one that began on a date.
 

@@ -29,15 +29,16 @@ func NewSQL() *cobra.Command {
 		Short: "Ask the archive in SQL, with your own DuckDB",
 		Long: `Asks the archive in SQL, with your own DuckDB, version ` + query.Oldest + ` or later.
 
-There are views for the archive's tables, and two more. jobs_performance joins jobs with job_totals. job_summaries('ID')
-reads the summaries of one job, and only the dates at which it ran. docs/queries.md has many questions.
+There is a view for each table of the archive, and two more. jobs_performance joins jobs with job_totals.
+job_summaries('ID') reads the summaries of one job, from the dates on which it ran only. docs/queries.md answers many
+questions.
 
-With QUERY or --file it runs duckdb, under the archive's shared lock. Then no compaction replaces files meanwhile.
-Without both it starts duckdb on a terminal, without the lock: a long session would keep compactions out. If a file was
-replaced at that moment, a query of the session fails: repeat it.
+With QUERY or --file it runs duckdb under the archive's shared lock, so that no compaction replaces files meanwhile.
+Without either it starts duckdb on a terminal, without the lock, since a long session would keep compactions out. If a
+query of the session fails because a file was replaced at that moment, repeat it.
 
-Into a pipe or a file it prints the views. They are what "duckdb -init" takes, and any program that has DuckDB. A table
-without files has an empty view, so print them anew when a table appears.`,
+If its output is a pipe or a file, it prints the views, for "duckdb -init" or any program with DuckDB inside. A table
+without files becomes an empty view, so print the views anew when a table appears.`,
 		Example: `  weir sql "select metric, avg(mean) from job_totals group by all"
   weir sql --csv --file report.sql --dir weir-data/archive > report.csv
   weir sql > views.sql`,

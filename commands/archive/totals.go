@@ -36,17 +36,17 @@ func newTotals() *cobra.Command {
 		Short: "Make one row of each metric of a job over its whole life",
 		Long: `Makes job_totals/: one row of each metric of a job over its whole life, by the date of the job's end.
 
-A job gets totals once it is final: it ended, collect and merge have closed its end, and its summaries are archived. The
-brokers are asked for that. --through states it instead, for an archive without brokers: what ended by then is final.
+A job gets totals once it is final: it has ended, collect and merge have closed its end, and its summaries are
+archived. The brokers know that. For an archive without brokers, --through declares every job final that ended by then.
 
-Without DATE all dates are made whose jobs or rows changed, and the others are left alone. Run it once an hour, behind
-"weir archive compact". Only jobs of archive/jobs get totals: of a job that is missing there the archive does not know
-that it ended. Pseudo-jobs get none.
+Without DATE, all dates with changed jobs or rows are made, and the others are left alone. Run it once an hour, after
+"weir archive compact". Pseudo-jobs get no totals, nor do jobs that are missing in archive/jobs, because the archive
+does not know their end.
 
---running prints what the jobs that run have so far, and writes nothing. It needs no brokers. The last rows of the
-topic are not in it, until the sink archives them after sink.period.
+--running prints the totals of running jobs so far, and writes nothing. It needs no brokers. The last rows of the topic
+are missing until the sink archives them after sink.period.
 
-It ends with status 1 if the totals of a date could not be made, and reports what mends it.`,
+It ends with status 1 if the totals of a date could not be made, and reports the remedy.`,
 		Example: `  weir archive totals --config /etc/weir/sink.yaml
   weir archive totals 2026-11-21 --interim
   weir archive totals --dir archive --through 2026-11-22T00:00:00Z
@@ -61,7 +61,7 @@ It ends with status 1 if the totals of a date could not be made, and reports wha
 	}
 	f.Add(c)
 	c.Flags().StringVar(&f.through, "through", "",
-		"state that the archive has all intervals up to this `TIME`, such as 2026-11-22T00:00:00Z")
+		"declare the archive complete up to this `TIME`, such as 2026-11-22T00:00:00Z")
 	c.Flags().BoolVar(&f.interim, "interim", false, "also make totals of jobs that ended and are not final")
 	c.Flags().BoolVar(&f.running, "running", false, "print the totals so far of the jobs that run")
 	c.Flags().DurationVar(&f.wait, "wait", time.Hour,
@@ -197,7 +197,7 @@ func (f *totalsFlags) printRunning(c *cobra.Command, args []string) error {
 		err = t.Print(c.OutOrStdout())
 	}
 	if err == nil && until > 0 {
-		cli.Say(c.ErrOrStderr(), "up to %s: later rows are not archived yet, sink.period says how long that takes",
+		cli.Say(c.ErrOrStderr(), "up to %s: later rows are not archived yet, which takes up to sink.period",
 			time.UnixMilli(until).UTC().Format(time.RFC3339))
 	}
 	return err

@@ -62,6 +62,6 @@ func ShowBuild(registry prometheus.Registerer) {
 	}
 	b := BuildOf(info)
 	promauto.With(registry).NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_build_info", Help: "Always 1; its labels say what was built.",
+		Name: "weir_build_info", Help: "Always 1; its labels describe the build.",
 	}, []string{"version", "revision", "goversion"}).WithLabelValues(b.version, b.revision, b.goVersion).Set(1)
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-var errNoJobs = errors.New("none of the jobs has an interval; `weir jobs` lists those that have any")
+var errNoJobs = errors.New("none of the jobs has an interval; `weir jobs` lists the jobs with intervals")
 
 // maxTasks bounds the tasks of a job array that are shown at once.
 const maxTasks = 10_000

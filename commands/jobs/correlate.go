@@ -59,7 +59,7 @@ func jobCorrelation(ctx context.Context, named *analysis.Named, ids []string, me
 		return err
 	}
 	if c.Pairs == 0 {
-		return fmt.Errorf("%w: job %s, metrics %s and %s; `weir job %[2]s --metrics all` shows those that there are",
+		return fmt.Errorf("%w: job %s, metrics %s and %s; `weir job %[2]s --metrics all` shows the measured ones",
 			errNoPair, c.JobID, a, b)
 	}
 	var rows []correlation

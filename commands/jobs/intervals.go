@@ -73,7 +73,7 @@ func (f *jobFlags) jobIntervals(
 // noRowsError is returned for a job without intervals in the topic. It contains the reason.
 type noRowsError struct{ why string }
 
-func (e noRowsError) Error() string { return e.why + "; `weir jobs` lists those that have any" }
+func (e noRowsError) Error() string { return e.why + "; `weir jobs` lists the jobs with intervals" }
 
 func (e noRowsError) Unwrap() error { return analysis.ErrNoInterval }
 

@@ -42,18 +42,18 @@ func NewJob() *cobra.Command {
 		Short: "Show how well a job used its hardware, and what its user may change",
 		Long: `Shows how well a job used its hardware, and what its user may change.
 
-Bars compare the job with what its nodes can do. Each metric has a line: deciles of its whole life, their band, and the
-median over time. A band runs from 0 to 100 % for a share, else from the least to the largest value. In it, dots lead
-to the extremes, a line runs from the first to the ninth decile, and a mark is the median. Notes name what is wrong,
-with the line of the job script to change. Times are UTC, as those of all reports.
+Bars compare the job with the capabilities of its nodes. Each metric has a line: deciles of its whole life, their band,
+and the median over time. A band runs from 0 to 100 % for a share, otherwise from the smallest to the largest value. In
+it, dots lead to the extremes, a line runs from the first to the ninth decile, and a mark is the median. Notes name
+problems, with the line of the job script to change. Times are UTC, as in all reports.
 
-It reads the archive, then the topic past the archive's end. Several jobs have a line each, and then the totals of all
-their values together. 184300_[1-60] are tasks of the job array 184300, and 184300 alone is all of them. If several jobs
-have had an ID, it lists them, and ID@DATE names the one that began on a date.
+It reads the archive, and then the topic past the archive's end. Several jobs get a line each, followed by the totals
+of all their values together. 184300_[1-60] are tasks of the job array 184300, and 184300 alone means all of them. If
+several jobs have had an ID, it lists them, and ID@DATE selects the one that began on a date.
 
---last shows the rows of the last intervals, one metric a line, and --json and --csv print them for programs. Their
-names are the columns of the archive. They are read from the topic; with --dir from the archive, where --from and --to
-name a span.`,
+--last shows the rows of the last intervals, one metric a line, and --json and --csv print them for programs. The names
+are the columns of the archive. The rows come from the topic, or with --dir from the archive, with a span given by
+--from and --to.`,
 		Example: `  weir job host
   weir job 4711 -n 10 --json
   weir job 4711 4712 184300_[1-60]
@@ -81,14 +81,14 @@ name a span.`,
 	c.Flags().Int32Var(&f.restart, "restart", -1, "show this life of the job: restart `N` (default: the last)")
 	c.Flags().Lookup("restart").DefValue = "0" // the help does not show -1
 	c.Flags().StringVar(&f.html, "html", "", "write a page with figures into `FILE`, for a browser")
-	c.Flags().StringVar(&f.metrics, "metrics", "", "show these metrics: `A,B` or all (default: those that tell most)")
+	c.Flags().StringVar(&f.metrics, "metrics", "", "show these metrics: `A,B` or all (default: the most informative ones)")
 	c.Flags().StringVar(&f.from, "from", "",
-		"show what was measured from `TIME`: a date of UTC, a time such as 2026-11-21T06:00:00Z, or 7d ago")
-	c.Flags().StringVar(&f.to, "to", "", "show what was measured before `TIME`")
+		"show measurements from `TIME` on: a date of UTC, a time such as 2026-11-21T06:00:00Z, or 7d ago")
+	c.Flags().StringVar(&f.to, "to", "", "show measurements before `TIME`")
 	c.Flags().StringVar(&f.correlate, "correlate", "", "show how the means of two metrics move together: `A,B`")
 	c.Flags().BoolVar(&f.totals, "totals", false, "show all deciles of the whole life, with their bounds")
 	c.Flags().BoolVar(&f.findings, "findings", false, "show all that is known of each finding")
-	c.Flags().BoolVar(&f.rules, "rules", false, "show what each rule said, or why it was not evaluated")
+	c.Flags().BoolVar(&f.rules, "rules", false, "show the result of each rule, or why it was not evaluated")
 	cli.OfferFiles(c, "html", "html")
 	return c
 }
@@ -161,7 +161,7 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	if f.rows(c) && ask.Topic && (f.from != "" || f.to != "" || f.restart >= 0) {
-		return cli.Usage(errors.New("the topic has the last rows alone: name the archive with --dir, " +
+		return cli.Usage(errors.New("the topic holds the last rows only: name the archive with --dir, " +
 			"or leave --from, --to and --restart out"))
 	}
 	named, err := analysis.Open(c.Context(), cfg, ask, numbers(args)...)
@@ -207,7 +207,7 @@ func sayMissing(c *cobra.Command, asked []string, has func(string) bool) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	err := fmt.Errorf("%w %s; --metrics all shows those that there are", errNoSuchMetric, strings.Join(missing, ", "))
+	err := fmt.Errorf("%w %s; --metrics all shows the measured ones", errNoSuchMetric, strings.Join(missing, ", "))
 	if len(missing) == len(asked) {
 		return err
 	}

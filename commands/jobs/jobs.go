@@ -39,24 +39,24 @@ func NewJobs() *cobra.Command {
 	var f jobsFlags
 	c := &cobra.Command{
 		Use:   "jobs",
-		Short: "Show the jobs: how well they use their cores, and what is wrong with them",
-		Long: `Shows the jobs: how well they use their cores, and what is wrong with them.
+		Short: "Show the jobs: how well they use their cores, and the worst problem of each",
+		Long: `Shows the jobs: how well they use their cores, and the worst problem of each.
 
-BUSY is the share of cores that work, and WASTED h the core-hours of the others, as far as they were measured. A core is
-a logical CPU. One that idles beside a busy thread is busy. SPREAD is the difference between the ninth and the first
-decile of cpu_user, in points. MEM is the most memory that a node used. SEEN is how much of the job was measured. A
-narrow terminal has fewer columns. What is not known is a dash.
+BUSY is the share of cores that work, and WASTED h the measured core-hours of the others. A core is a logical CPU, and
+counts as busy beside a busy thread of the same core. SPREAD is the difference between the ninth and the first decile
+of cpu_user, in points. MEM is the most memory that a node used. SEEN is the measured share of the job. A narrow
+terminal shows fewer columns. Unknown values are dashes.
 
-WORST FINDING is the class and the rule of the worst finding. "none" means that the rules looked at a job that has
-ended, and found nothing; "none yet", that it still runs. A dash means that no rule looked: the job was not measured, or
-no job at all has a finding. So it is where "weir find --live" does not run.
+WORST FINDING is the class and the rule of the worst finding. "none" means that the rules found nothing in a job that
+has ended, and "none yet" that it still runs. A dash means that no rule was evaluated: the job was not measured, or no
+job at all has a finding, as without "weir find --live".
 
-Jobs are listed by the time of their start, unless --sort names another order: it takes any decile of a metric, from d0
-to d10. A job that runs has the numbers of its last interval, and no wasted hours.
+Jobs are listed by their start, unless --sort names another order. It accepts any decile of a metric, from d0 to d10. A
+running job shows the numbers of its last interval, and no wasted hours.
 
-Without --since these are jobs that run, wait or are skipped, and those that ended in the last 24 hours. Of an archive
-alone they are those of its last 30 days. REASON is why a job is skipped. --json also has the last interval of each job,
-and how complete it is.`,
+Without --since it lists jobs that run, wait or are skipped, and jobs that ended in the last 24 hours. From an archive
+alone it lists the jobs of the last 30 days. REASON is the reason that a job is skipped. --json adds the last interval
+of each job, and its completeness.`,
 		Example: `  weir jobs
   weir jobs --sort wasted --since 2026-11-01 --limit 20
   weir jobs --sort flops_any.d5 --account phys-a --dir weir-data/archive

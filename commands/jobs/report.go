@@ -47,13 +47,13 @@ func newReportSystem() *cobra.Command {
 		Short: "Report how well the machine was used, by size, user and account",
 		Long: `Reports how well the machine was used, by size, user and account.
 
-It reads the archive alone. Jobs count that ended between --from and --to; dates are UTC, and times are whole hours. Of
-these, small and short jobs are left out: they are tests. Cores are busy, wasted (a job held them, and they were idle),
-free (no job held them), or not seen. All jobs count for these, tests too. How many cores there are comes from "machine"
-in the configuration.
+It reads the archive only. It counts jobs that ended between --from and --to; dates are UTC, and times are whole hours.
+Small and short jobs are left out as tests. Cores are busy, wasted (idle in a job), free (in no job), or not seen; for
+these numbers tests count too. The number of cores comes from "machine" in the configuration.
 
-Sizes are powers of two. A user is named if more than 75 % of the jobs are above or below the middle half of their size.
-What to tune first is ranked by core-hours times severity of the findings. --json and --csv have all numbers.`,
+Sizes are powers of two. A user is named if more than 75 % of the jobs are above or below the middle half of their
+size. Suggestions for tuning are ranked by core-hours times severity of the findings. --json and --csv contain all
+numbers.`,
 		Example: `  weir report system
   weir report system --from 2026-10-01 --to 2026-11-01 --without-queue test,devel
   weir report system --dir weir-data/archive --html machine.html`,

@@ -22,8 +22,8 @@ func NewRules() *cobra.Command {
 		Short: "Show and check the rules that find what is wrong with jobs",
 		Long: `Shows and checks the rules that find what is wrong with jobs.
 
-They are those that weir ships, without those in find.off, and those of the site in find.rules. docs/rules.md explains
-how to write one.`,
+The rules are weir's own, without those in find.off, and the site's in find.rules. docs/rules.md explains how to write
+one.`,
 		Example: `  weir rules list
   weir rules show idle-cores
   weir rules check site.yaml`,
@@ -73,10 +73,10 @@ func newRulesList() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the rules: what they need, their thresholds, and where these come from",
-		Long: `Lists the rules: what they need, their thresholds, and where these come from.
+		Short: "List the rules with the metrics that they need, their thresholds and sources",
+		Long: `Lists the rules with the metrics that they need, their thresholds, and the sources of these.
 
-A rule that is judged in every interval has a share: of so many intervals it must hold.`,
+A rule that is judged in every interval has a share: the share of intervals in which it must hold.`,
 		Example: `  weir rules list
   weir rules list --json --config /etc/weir/weir.yaml`,
 		Args: cli.NoArgs,
@@ -147,7 +147,8 @@ func newRulesShow() *cobra.Command {
 		Short: "Show a rule with its hint, its examples and its hash",
 		Long: `Shows a rule with its hint, its examples and its hash.
 
-The hash is in every finding of the rule. It changes with all that decides, and not with the words of the rule.`,
+Every finding of the rule carries the hash. It changes with everything that decides about findings, and not with the
+words of the rule.`,
 		Example: `  weir rules show idle-cores`,
 		Args:    cli.OneArg("ID", "idle-cores"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -28,9 +28,9 @@ func newRulesCheck() *cobra.Command {
 		Short: "Compile the rules and run their recorded examples",
 		Long: `Compiles the rules and runs their recorded examples.
 
-With FILE it checks the rules of that file, whose examples are in examples/ beside it. Otherwise it checks all rules. An
+With FILE it checks the rules of that file, with the examples in examples/ beside it. Otherwise it checks all rules. An
 example is a recorded job: its record of topic jobs, and the rows of "weir job ID --json". A firing example must give a
-finding, a silent one must not. It ends with status 1 if an example does otherwise.`,
+finding, a silent one must not. If any example does otherwise, the status is 1.`,
 		Example: `  weir rules check
   weir rules check site.yaml --config /etc/weir/weir.yaml`,
 		Args: func(c *cobra.Command, args []string) error {

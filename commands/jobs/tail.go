@@ -29,11 +29,11 @@ func NewTail() *cobra.Command {
 TOPIC is one of these names, with or without the prefix: counters, routes, balance, triggers, topology-orders, partials,
 job-summary, jobs, progress, merge-progress, rejects, findings, find-progress, find-state, schemas.
 
-A summary of job-summary shows the median of its first metrics, with the least and the greatest value. A finding and a
-job are in words too. Other records are JSON.
+For a summary it prints the median of the first metrics, with the smallest and the largest value. Findings and jobs are
+printed in words, other records as JSON.
 
-An object of --json has topic, partition, offset, timestamp, key, schema and value. The value of a Reject has the whole
-head in base64. Its head_schema names the schema with which the head begins.`,
+An object of --json contains topic, partition, offset, timestamp, key, schema and value. The value of a Reject contains
+the whole head in base64, and head_schema names the schema at the start of the head.`,
 		Example: `  weir tail job-summary
   weir tail counters --from start -n 2 --json`,
 		Args:      cli.OneArg("TOPIC", "job-summary"),

@@ -45,8 +45,8 @@ BUSY is the share of a job's cores that work. SPREAD is the difference between t
 cpu_user, in points. The band shows the deciles of one metric over the cores of the job. FINDING is the worst open
 finding; "weir job ID" explains it.
 
-Key ? explains the keys. The screen changes once an interval. With --once, or where the output is no terminal, it prints
-the newest interval.`,
+Key ? explains the keys. The screen changes once an interval. With --once, or if the output is not a terminal, it
+prints the newest interval.`,
 		Example: `  weir top
   weir top --once --user alice --sort busy
   weir top --metric mem_bw --config /etc/weir/weir.yaml`,

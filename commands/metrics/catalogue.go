@@ -29,14 +29,14 @@ func NewCatalogue() *cobra.Command {
 		Short: "Show the metrics that the agent measures, and their formulas",
 		Long: `Shows the metrics that the agent measures, and their formulas.
 
-They are grouped by source. A core-scoped metric has a value for each CPU, a node-scoped one a single value, and those
-of sockets and GPUs one for each. A ratio is formed for each value, and never summed. A rate is per second. A gauge is
-what was found at the end of the interval.
+They are grouped by source. A core-scoped metric has a value for each CPU, a node-scoped metric a single value, and
+metrics of sockets and GPUs one for each. A ratio is formed for each value, and never summed. A rate is per second. A
+gauge is the value at the end of the interval.
 
---available opens every source of this host, and reads it twice. It names what has a value, and why the rest has none.
-A metric that a host lacks is absent from its records: it is never 0.
+--available opens every source of this host, and reads it twice. It lists the metrics with values, and the reasons for
+missing ones. A metric that a host lacks is absent from its records: it is never 0.
 
-With a configuration the site's own metrics are among them.`,
+With a configuration, the metrics of the site are listed too.`,
 		Example: `  weir metrics
   weir metrics --available --config /etc/weir/agent.yaml
   weir metrics --json | jq -r .name`,
@@ -67,7 +67,7 @@ With a configuration the site's own metrics are among them.`,
 	}
 	conf.Add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
-	c.Flags().BoolVar(&probes, "available", false, "probe this host: what has values, and why the rest has none")
+	c.Flags().BoolVar(&probes, "available", false, "probe this host: list the metrics with values, and why others are missing")
 	c.AddCommand(newMetricsSelect(), newMetricsCompare(), newMetricsDrift())
 	return c
 }

@@ -38,13 +38,13 @@ func newMetricsCompare() *cobra.Command {
 		Short: "Compare ways to select metrics, as in the figures of the paper",
 		Long: `Compares ways to select metrics, as figures 2 to 6 of Yang, Schopf, Dumitrescu and Foster do.
 
-The observations are cut into equal stretches of time, or into jobs where there are enough. The first chunks choose
-metrics, and the others verify them. "literal" is the method as published, at its best threshold. RAND takes random
-metrics, as many. MAIN takes those of --main. "forward" is what weir metrics select does.
+The observations are cut into chunks: equal stretches of time, or jobs if there are enough. The first chunks choose
+metrics, and the others verify them. "literal" is the method as published, at its best threshold. RAND takes the same
+number of random metrics. MAIN takes the metrics of --main. "forward" is the method of weir metrics select.
 
-Each R² is there three times. IN-SAMPLE is fitted on the same rows, as in the paper: noise reaches it too. ADJUSTED is
-less what noise alone reaches. HELD-OUT predicts rows that nothing was fitted on. Figures 2 and 3 have the linear model.
-Figures 4 and 5 have the quadratic one; where chunks are jobs, it is figure 6.`,
+Each R² is given three times. IN-SAMPLE is fitted on the same rows, as in the paper: noise reaches it too. ADJUSTED
+subtracts the R² of noise. HELD-OUT predicts rows that no fit has used. Figures 2 and 3 show the linear model, figures
+4 and 5 the quadratic one; if chunks are jobs, figure 5 becomes figure 6.`,
 		Example: `  weir metrics compare --response steps_per_second --report comparison
   weir metrics compare --from run.csv --response y --main cpu_user,mem_free --json
   weir metrics compare --from run.csv --response y --model linear --chunks 12 --train 1`,

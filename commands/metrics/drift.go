@@ -30,10 +30,10 @@ func newMetricsDrift() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "drift --list FILE",
-		Short: "Tell whether a list of metrics still holds",
-		Long: `Tells whether a list of metrics still holds: hold, redo or unknown, and why.
+		Short: "Check whether a list of metrics still holds",
+		Long: `Checks whether a list of metrics still holds: hold, redo or unknown, with the reasons.
 
-It reads observations that are newer than the list, and compares them with what the list says of its own rows:
+It reads observations newer than the list, and compares them with the relations that the list recorded:
 
   responses   The kept metrics must explain each response as well as in training. The CUSUM of the log error, over
               stretches of 60 rows, must stay below 4.
@@ -43,7 +43,7 @@ It reads observations that are newer than the list, and compares them with what 
 Choose the jobs that the list was selected from, by the same --jobs. A response that is a metric, or a column of the
 CSV with its name, is found without --response.
 
-Of the archive, canaries are judged on the jobs that run on canary nodes alone: --from counters has each node.
+In the archive, canaries can be judged only for jobs on canary nodes: --from counters reads each node.
 
 Status 0 is hold and 3 is redo: select anew. Status 4 is unknown: a response has too few rows, or the list has no
 response and no canary was judged. A response needs 120 rows, a canary 60. Status 1 and 2 are errors, as with all
@@ -140,7 +140,7 @@ func printDrift(w io.Writer, list string, l *config.MetricList, r *selection.Dri
 var driftAdvice = map[string]string{
 	selection.VerdictHold:    "the list holds",
 	selection.VerdictRedo:    "select the metrics anew",
-	selection.VerdictUnknown: "there is too little to tell",
+	selection.VerdictUnknown: "there are too few observations",
 }
 
 // shownCanaries bounds the table of canaries: the worst come first.

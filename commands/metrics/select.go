@@ -59,18 +59,18 @@ func newMetricsSelect() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "select",
 		Short: "Select the metrics worth measuring, and say what is lost without the others",
-		Long: `Selects the metrics worth measuring, and says what is lost without the others.
+		Long: `Selects the metrics worth measuring, and reports what is lost without the others.
 
-A response is what the metrics shall explain: a rate that the application reported, or a file of its own. "forward"
-takes the fewest metrics that predict it on stretches of time it was not fitted on. Then it adds metrics until each
-dropped one can be told from those kept. "coverage" does that alone, and needs no response. "literal" is the method of
-Yang, Schopf, Dumitrescu and Foster as published, for comparison: it stops where its regression is not defined.
+A response is the quantity to explain: a rate that the application reported, or a file of values. "forward" takes the
+smallest set of metrics that predicts it on unseen stretches of time. Then it adds metrics until each dropped one can
+be predicted from the kept ones. "coverage" does only that, and needs no response. "literal" is the method of Yang,
+Schopf, Dumitrescu and Foster as published, for comparison: it stops if its regression is not defined.
 
-For each dropped metric the report names its representative, and its R² on held-out rows. It says what is saved for
-each source of this host. A metric that shares its source with a kept one saves no reading. If the metrics do not
-predict the response, nothing is dropped.
+For each dropped metric the report names its representative, and its R² on held-out rows. It lists the saving for each
+source of this host. A metric that shares its source with a kept one saves no reading. If the metrics do not predict
+the response, nothing is dropped.
 
-Names that rules, derived metrics and reports use are kept, with the reason. --out writes the list for the agents.
+Metrics in use by rules, derived metrics and reports are kept, with the reason. --out writes the list for the agents.
 docs/selection.md explains all numbers.`,
 		Example: `  weir metrics select --response app_rate --out metrics.yaml
   weir metrics select --method coverage --since 7d --report selection

@@ -27,9 +27,9 @@ func NewBalance() *cobra.Command {
 		Short: "Plan who sends what where, and close the intervals",
 		Long: `Plans who sends what where, and closes the intervals.
 
-The balancer takes the jobs of Slurm (balance.slurm), a drop directory (balance.drop_dir) or a file
-(balance.jobs_file). The nodes are those of balance.tree_file, else of balance.nodes, else Slurm's. A second balancer
-stands by.`,
+The balancer takes its jobs from Slurm (balance.slurm), a drop directory (balance.drop_dir) or a file
+(balance.jobs_file). The nodes come from balance.tree_file, otherwise from balance.nodes, otherwise from Slurm. A
+second balancer stands by.`,
 		Example: `  weir balance --config /etc/weir/balance.yaml
   weir balance --plan --jobs jobs.yaml --tree tree.yaml --collectors 8 --l-max 1000
   weir balance --explain 4711 --config /etc/weir/balance.yaml`,
@@ -128,7 +128,7 @@ func machine(ctx context.Context, cfg config.Config, slurm *scheduler.SlurmSourc
 			reason = faults[0].Reason
 		}
 		if trouble.Worth(errors.New(reason), time.Now()) {
-			log.Warn("waiting for Slurm to say which nodes there are, "+
+			log.Warn("waiting for Slurm's list of nodes, "+
 				"since balance.tree_file and balance.nodes are empty",
 				"reason", reason)
 		}

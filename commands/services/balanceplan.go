@@ -23,9 +23,10 @@ import (
 
 const planHelp = `
 
-With --plan it only shows where the jobs of a list would be reduced. With --explain JOB, it shows why that job is where
-it is. Neither touches a broker. The plan is that of a balancer that begins now; one that runs keeps jobs where they
-are. The configuration, if there is one, has what the options leave out: the jobs of all sources, and the tree.
+With --plan it only shows the collectors for the jobs of a list. With --explain JOB, it shows the reasons for that
+job's place. Neither touches a broker. A running balancer keeps jobs in place, but the plan is made as if it had just
+started. The configuration, if there is one, supplies everything that the options leave out: the jobs of all sources,
+and the tree.
 
 The object of --plan --json has these names:
 
@@ -96,7 +97,7 @@ func (f *planFlags) show(c *cobra.Command, conf *cli.ConfigFlags) error {
 	}
 	if f.explain != "" && f.json {
 		return cli.Usage(errors.New("--explain and --json: choose one; " +
-			"--plan --json has what --explain says in words"))
+			"--plan --json is for programs"))
 	}
 	src := conf.Source(cli.EtcFile)
 	src.Keys = planKeys
@@ -138,7 +139,7 @@ func preview(ctx context.Context, cfg config.Config, fileAlone bool, report io.W
 	}
 	sources, slurm := schedulers(ctx, cfg)
 	if len(sources) == 0 {
-		return nil, cli.Usage(errors.New("no jobs: name the file that says which jobs run where with --jobs FILE, " +
+		return nil, cli.Usage(errors.New("no jobs: name the file of jobs and their nodes with --jobs FILE, " +
 			"or a configuration with balance.slurm, balance.drop_dir or balance.jobs_file"))
 	}
 	source := scheduler.Join(sources...)

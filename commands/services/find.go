@@ -28,11 +28,11 @@ func NewFind() *cobra.Command {
 		Short: "Find jobs by the rules, or jobs like another one",
 		Long: `Finds jobs by the rules, or jobs like another one.
 
-With --live it is a service. It watches every job that runs by the rules, and writes what it finds to the topic
+With --live it is a service. It evaluates the rules for every running job, and writes the findings to the topic
 findings. Several processes share its partitions; one that gets none stands by.
 
-With a rule it evaluates that rule over the archive, so that a rule can be tried before it is switched on. With --like
-it lists the jobs whose measurements are most like those of a job.`,
+With a rule it evaluates that rule over the archive, so that you can try it before it is switched on. With --like it
+lists the jobs with the most similar measurements.`,
 		Example: `  weir find --live --config /etc/weir/find.yaml
   weir find idle-cores --since 90d
   weir find --like 184223 --limit 10`,

@@ -25,9 +25,9 @@ func NewReportMetric() *cobra.Command {
 		Short: "Report a metric of the job that runs here",
 		Long: `Reports a metric of the job that runs here, such as its steps per second.
 
-It appends a line to the file that the environment variable WEIR_REPORT_FILE names. A program can do so itself
-(docs/report.md). Of an interval the last value counts. A job has at most 16 names, which the agent does not use
-itself. UNIT is 1 where none is given.`,
+It appends a line to the file in the environment variable WEIR_REPORT_FILE. A program can do so itself
+(docs/report.md). The last value of an interval counts. A job may use at most 16 names, different from the agent's own
+metrics. The default of UNIT is 1.`,
 		Example: `  weir report-metric steps_per_second 12.5 1/s
   weir report-metric residual 3.1e-7`,
 		Args: reportArgs,

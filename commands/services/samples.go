@@ -32,8 +32,8 @@ The files are below samples/ in sink.dir. They are for looking at a few days cor
 samples.retention (72h) after its end. samples.metrics names the metrics to keep: all metrics of a large machine take
 hundreds of gigabytes a day.
 
-It is optional: it may be off for a week. It goes on where it ended, or where the topic begins, and records the gap
-between the two. At its first start it reads all that the topic holds, but at most samples.retention.
+It is optional, and may be off for a week. It goes on where it ended, or where the topic now begins, and records the
+gap between the two. At its first start it reads everything in the topic, but at most samples.retention.
 
 Jobs of one node that are reduced on their node have no values. balance.local_max: 1 gets them for almost all jobs.`,
 		Example: `  weir samples --config /etc/weir/samples.yaml

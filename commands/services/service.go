@@ -87,7 +87,7 @@ func checkedWith(
 				errors.Is(err, kafka.ErrNoBrokers):
 				return err
 			case trouble.Worth(err, time.Now()):
-				log.Warn("brokers are away or refuse us, trying again", "err", err)
+				log.Warn("brokers are away or refuse this client, trying again", "err", err)
 			}
 			if !retry.Pause(ctx, retry.Backoff(tries, cfg.BackoffCap)) {
 				return nil

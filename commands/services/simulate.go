@@ -24,14 +24,14 @@ func NewSimulate() *cobra.Command {
 		Short: "Run simulated nodes",
 		Long: `Runs simulated nodes, which publish made-up counters by the agent's own code.
 
-The balancer must plan for as many of them, with the same cores and mix: weir balance --simulate N.
+The balancer must plan for the same number of nodes, with the same cores and mix: weir balance --simulate N.
 
-With --mix supermuc the values have the shapes of counters that were recorded on a real machine, and the jobs are as
-many and as large as on SuperMUC. --machine sets nodes, cores and metrics to those of a whole machine: supermuc 9288
-nodes of 16 cores, frontier 9408 of 64, elcapitan 11136 of 96, ten-million 78125 of 128. GPUs are not simulated.
+With --mix supermuc the values follow counters recorded on a real machine, and the jobs follow SuperMUC in number and
+size. --machine sets nodes, cores and metrics of a whole machine: supermuc 9288 nodes of 16 cores, frontier 9408 of 64,
+elcapitan 11136 of 96, ten-million 78125 of 128. GPUs are not simulated.
 
-Nodes share one Kafka client unless told otherwise, so that records of many nodes leave in one request. Real nodes do
-not: each agent sends requests of its own. --request-per-node does so, a node after the other in each of --clients.`,
+By default nodes share one Kafka client, so that records of many nodes leave in one request. Real nodes do not: each
+agent sends requests of its own. --request-per-node imitates that, one node after the other in each of --clients.`,
 		Example: `  weir simulate --nodes 1000 --config /etc/weir/weir.yaml
   weir simulate --machine supermuc --clients 500 --request-per-node --config /etc/weir/weir.yaml`,
 	}, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
@@ -64,10 +64,9 @@ func newSimulateBalancer() *cobra.Command {
 		Short: "Compare the balancer's algorithms on a synthetic SuperMUC",
 		Long: `Compares the balancer's algorithms on random jobs of a synthetic machine.
 
-The machine has the shape of tables 1 and 2 of the PerSyst paper: 9,288 nodes in 18 islands, 216 collectors,
-12 SyncAgents, 185 exclusive jobs. The algorithms are PerSyst's to the letter, their near-linear form, and weir's own.
-Each plans with PerSyst's l_max and with that of a Kafka partition. docs/balancer.md has the choices that the paper
-leaves open.
+The machine follows tables 1 and 2 of the PerSyst paper: 9,288 nodes in 18 islands, 216 collectors, 12 SyncAgents, 185
+exclusive jobs. The algorithms are PerSyst's to the letter, their near-linear form, and weir's own. Each plans with
+PerSyst's l_max and with the l_max of a Kafka partition. docs/balancer.md lists the choices that the paper leaves open.
 
 It touches no broker. The same seed gives the same numbers, except for the times.`,
 		Example: `  weir simulate balancer --snapshots 10 --seed 7`,

@@ -33,14 +33,14 @@ func newSimulateArchive() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "archive DIR",
 		Short: "Write the archive of a made-up month",
-		Long: `Writes the archive of a made-up machine to DIR, so that you can try what analysts do.
+		Long: `Writes the archive of a made-up machine to DIR, so that you can try the analyses.
 
-With --jobs habits, six users with different habits submit jobs for a month. One node is slow. What the nodes measure
-goes through the folds of collect and merge, and into files as the sink writes them. No broker is needed. The same
-flags make the same rows.
+With --jobs habits, six users with different habits submit jobs for a month. One node is slow. The measurements go
+through the folds of collect and merge, and into the sink's files. No broker is needed. The same flags make the same
+rows.
 
-With --jobs healthy, no rule finds anything in the jobs, though each almost does in some. With --jobs problems, there
-are two more jobs for each rule, a small one and a large one, in which it must. Their nodes have 64 CPUs, and four more
+With --jobs healthy, no rule finds anything in the jobs, although each comes close in some. --jobs problems adds two
+jobs for each rule, a small and a large one, in which it must find something. The nodes have 64 CPUs, and four more
 nodes have GPUs. DIR/weir.yaml is the configuration of that machine: commands read it with --config.`,
 		Example: `  weir simulate archive month
   weir simulate archive week --days 7 --nodes 64 --seed 2

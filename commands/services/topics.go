@@ -90,7 +90,7 @@ func checkTopics(ctx context.Context, cfg config.Config, log *slog.Logger, names
 	})
 	hidden, err := kafka.CheckTopics(ctx, adm, used)
 	if len(hidden) > 0 {
-		log.Debug("settings of topics are not checked: we may not read them", "topics", hidden)
+		log.Debug("settings of topics not checked: this user may not read them", "topics", hidden)
 	}
 	return err
 }

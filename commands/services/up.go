@@ -45,10 +45,10 @@ func NewUp() *cobra.Command {
 		Long: `Runs the whole of weir in one process, on this machine's counters.
 
 It runs an embedded broker, the agent of this host, balancer, collect, merge, find and sink. One job "host" holds all
-CPUs of this machine, so that there is something to see. In a second terminal try "weir jobs" and "weir job host".
-Each interval has a line. Its time is UTC.
+CPUs of this machine, so that there is something to see. In a second terminal try "weir jobs" and "weir job host". Each
+interval gets a line, with its time in UTC.
 
-It ends at Ctrl-C. All that was committed is then in the archive, and the next start goes on from there.`,
+It ends at Ctrl-C. All committed data is then in the archive, and the next start goes on from there.`,
 		Example: `  weir up
   weir up --simulate 48 --interval 1s --for 10m`,
 		Args: cli.NoArgs,

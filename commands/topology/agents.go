@@ -47,7 +47,7 @@ func (f *agentsFlags) Add(c *cobra.Command) {
 	f.ConfigFlags.Add(c)
 	flags := c.Flags()
 	flags.Lookup("config").Usage = "with --agents: configuration `FILE` (default: " + cli.EtcFile + ")"
-	flags.BoolVar(&f.wanted, f.flag(), false, "measure between nodes whose agents have agent.topology.enabled")
+	flags.BoolVar(&f.wanted, f.flag(), false, "measure between the nodes of agents with agent.topology.enabled")
 	flags.StringVar(&f.address, "address", "", "with --agents: they come to `HOST:PORT` by TCP "+
 		"(default: this host, any port)")
 	flags.StringVar(&f.on, "on", "", "with --agents: measure `NODES` alone, such as n[001-064] "+
@@ -97,7 +97,7 @@ func (f *agentsFlags) open(c *cobra.Command) (latency.Measurer, func() error, er
 // Bound ends the command's context together with the order: the agents leave at that time, and would count as silent.
 func (f *agentsFlags) Bound(c *cobra.Command) context.CancelFunc {
 	over := fmt.Errorf("the agents have left, since --for %v is over: give it more time "+
-		"(with --journal, what was measured stays)", f.Longest)
+		"(with --journal, the measurements stay)", f.Longest)
 	ctx, cancel := context.WithTimeoutCause(c.Context(), f.Longest, over)
 	c.SetContext(ctx)
 	return cancel

@@ -37,7 +37,7 @@ func newTopologyBuild() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "build",
 		Short: "Find the network behind a file of latencies",
-		Long: `Finds the network behind a file of latencies, and says how sure it is.
+		Long: `Finds the network behind a file of latencies, and reports the confidence in it.
 
 The file is a matrix: square, with or without names, or its upper triangle. Or it has a line "a,b,latency_us" for each
 two nodes, below that heading. An empty field is a pair that was not measured. Several lines of a pair are repeats.
@@ -52,8 +52,8 @@ one of these forms:
   conf    a tree as Slurm's topology.conf
   json    all that is known, with the confidence
 
-Nodes without names are numbers from 0. The confidence goes to standard error. Its reasons say what is doubtful.
-"thesis" is the method that began this, with one tolerance: it is exact on clean data.`,
+Nodes without names are numbered from 0. The confidence goes to standard error, with the reasons for doubts. "thesis"
+is the original method, with one tolerance: it is exact on clean data.`,
 		Example: `  weir topology build --matrix latencies.csv
   weir topology build --matrix latencies.csv --out tree.yaml
   weir topology build --matrix latencies.csv --method thesis --epsilon .05 --format tgf`,

@@ -30,11 +30,11 @@ func newTopologyCorrect() *cobra.Command {
 		Short: "Compute the latency of each link from the latencies between nodes",
 		Long: `Computes the latency of each link from the latencies between nodes, by least squares over all pairs.
 
---bytes takes the time of the message itself off first, by the throughput that the network's file has: that of the
-slowest link of a path, or of each link with --store-and-forward. A pair with several paths about as short is left out.
+--bytes first subtracts the time of the message itself, by the throughput in the network's file: the slowest link of a
+path counts, or with --store-and-forward each link. A pair with several paths of about the same length is left out.
 
-The relative RMS says how well the links explain the latencies. Compare it with the noise of repeated measurements. R²
-is shown too, but a wrong network may have a high R². A right one of a single switch may have a low one.`,
+The relative RMS measures how well the links explain the latencies. Compare it with the noise of repeated measurements.
+R² is shown too, but a wrong network may have a high R², and the right network with a single switch a low one.`,
 		Example: `  weir topology correct --network tree.tgf --matrix latencies.csv --out corrected.tgf
   weir topology correct --network throughput.tgf --matrix latencies.csv --bytes 4096`,
 		Args: cli.NoArgs,

@@ -27,8 +27,8 @@ func newTopologyDiff() *cobra.Command {
 A and B are files in any form: those of build, balance.tree_file, Slurm's topology.conf and topology.yaml. "-" is
 standard input. "` + sysfsName + `" is what Linux says of this host's processors, cpu0 and so on.
 
-Two trees are the same if their switches part the nodes in the same ways. Names of switches, latencies, the order of
-nodes, and where the top is, do not count. Switches are compared for the nodes that both have.`,
+Two trees are the same if their switches divide the nodes in the same ways. Names of switches, latencies, the order of
+nodes and the place of the top do not count. Switches are compared for the nodes that both trees have.`,
 		Example: `  weir topology diff tree.yaml /etc/slurm/topology.conf
   weir topology diff sysfs cores.yaml`,
 		Args: func(c *cobra.Command, args []string) error {

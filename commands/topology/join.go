@@ -26,10 +26,11 @@ func newTopologyJoin() *cobra.Command {
 		Short: "Join the network between nodes with those within them",
 		Long: `Joins the network between nodes with those within them. A processor is called NODE:PROCESSOR.
 
-BETWEEN is the network of the nodes. INSIDE is the network of the processors of each node, or NODE=FILE that of one
-node. Where INSIDE has a node called as --external says, that node is the way out. It is otherwise the top of the tree.
+BETWEEN is the network of the nodes. INSIDE is the network of the processors of each node, or NODE=FILE for one node.
+If INSIDE contains a node with the name of --external, that node is the way out. Otherwise the top of the tree is.
 
-The processor that measured the latencies between nodes is part of them. With --measured its way out is taken off.`,
+The latencies between nodes include the way to the processor that measured them. With --measured that way is
+subtracted.`,
 		Example: `  weir topology join nodes.tgf cores.tgf --measured cpu0 --out machine.tgf
   weir topology join nodes.tgf cores.tgf gpu1=big.tgf gpu2=big.tgf`,
 		Args: func(c *cobra.Command, args []string) error {

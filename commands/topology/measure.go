@@ -66,16 +66,16 @@ It finds the network behind them too.
 
 Up to 500 nodes, each pair is measured three times, in rounds in which no node is in two pairs. The lowest latency of a
 pair counts. Pairs that do not fit the network are measured again. Above 500 nodes, each node is measured with a few
-others alone, which are chosen by what is known already. This finds trees of switches and no other networks.
+others only, chosen by the results so far. This finds trees of switches and no other networks.
 
 The latencies are for weir topology build, stats and correct. --network writes the network. --journal keeps each latency
 at once: after Ctrl-C, or a crash, the same command goes on from there.
 
-In a machine that runs jobs, --packets-per-second and --share limit what the measurement takes from a node.
+On a machine with running jobs, --packets-per-second and --share limit the load of the measurement on a node.
 
-With --agents, agents of nodes take part whose agent.topology.enabled is true. An order on topic topology-orders calls
-them. They keep the limits of their own configuration, too. Without --nodes and --on, it begins once nobody has come for
-ten seconds. --nodes, --hosts, --wait, --bytes, --trips and --batches hold as with --rendezvous.`,
+With --agents, the agents with agent.topology.enabled take part. An order on topic topology-orders calls them. They
+also keep the limits of their own configuration. Without --nodes and --on, it begins once nobody has come for ten
+seconds. --nodes, --hosts, --wait, --bytes, --trips and --batches apply as with --rendezvous.`,
 		Example: `  weir topology measure --threads --out latencies.csv
   weir topology measure --agents --network tree.yaml --out latencies.csv
   weir topology measure --simulate tree:4x8x8 --noise .05 --network tree.yaml --out latencies.csv
@@ -90,7 +90,7 @@ ten seconds. --nodes, --hosts, --wait, --bytes, --trips and --batches hold as wi
 	flags.StringVar(&f.out, "out", "", "write the latencies to `FILE` (default: standard output, unless --json)")
 	flags.StringVar(&f.network, "network", "",
 		"write the network to `FILE`: .tree, .edges, .tgf, .yaml, .conf or .json")
-	flags.StringVar(&f.journal, "journal", "", "keep each latency in `FILE`, and go on from what it has")
+	flags.StringVar(&f.journal, "journal", "", "keep each latency in `FILE`, and go on from its contents")
 	flags.StringVar(&f.method, "method", "", "measure `METHOD` "+measure.MethodAll+" pairs or "+measure.MethodAdaptive+
 		" (default: all up to 500 nodes)")
 	flags.IntVar(&f.passes, "passes", 0, fmt.Sprintf("measure each pair `N` times, all pairs before any again "+
@@ -119,7 +119,7 @@ func (f *measureFlags) way(c *cobra.Command) (measureWay, error) {
 		}
 	}
 	if len(chosen) != 1 {
-		return nil, cli.Usage(fmt.Errorf("say how to measure with one of %s", strings.Join(names, ", ")))
+		return nil, cli.Usage(fmt.Errorf("choose how to measure with one of %s", strings.Join(names, ", ")))
 	}
 	return chosen[0], nil
 }
@@ -213,7 +213,7 @@ func (f *measureFlags) Campaign(c *cobra.Command, m latency.Measurer) (*measure.
 		err = cause // the time of --for is over
 	}
 	if errors.Is(err, context.Canceled) && f.journal != "" {
-		return nil, fmt.Errorf("%w: %s keeps what was measured, and the same command goes on", err, f.journal)
+		return nil, fmt.Errorf("%w: %s keeps the measurements, and the same command goes on", err, f.journal)
 	}
 	return out, err
 }

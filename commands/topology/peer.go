@@ -27,7 +27,7 @@ const peerPatience = 30 * time.Second
 func newTopologyPeer() *cobra.Command {
 	again := false
 	c := &cobra.Command{
-		Use: "peer", Short: "Take part in a measurement, as standard input says", Hidden: true, Args: cli.NoArgs,
+		Use: "peer", Short: "Take part in a measurement that standard input describes", Hidden: true, Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := shed(again); err != nil {
 				return err
@@ -36,7 +36,7 @@ func newTopologyPeer() *cobra.Command {
 			in.DisallowUnknownFields()
 			var m measure.Member
 			if err := in.Decode(&m); err != nil {
-				return cli.Usage(fmt.Errorf("standard input has no measure.Member: %w", err))
+				return cli.Usage(fmt.Errorf("standard input contains no measure.Member: %w", err))
 			}
 			ctx, cancel := context.WithCancel(c.Context())
 			defer cancel()

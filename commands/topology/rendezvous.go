@@ -205,7 +205,7 @@ func (f *rendezvousFlags) gather(
 ) (latency.Measurer, func() error, error) {
 	nodes := cmp.Or(f.nodes, t.tasks)
 	if nodes < 2 {
-		return nil, nil, cli.Usage(errors.New("--nodes must say how many nodes come, at least 2"))
+		return nil, nil, cli.Usage(errors.New("--nodes must be the number of nodes that come, at least 2"))
 	}
 	r, err := f.Meet(c, f.address, measure.Meeting{Secret: own.Secret, Limits: own.Limits})
 	if err != nil {

@@ -17,8 +17,8 @@ func newTopologyShow() *cobra.Command {
 		Short: "Draw a network",
 		Long: `Draws a network: a tree with the nodes of each switch, or the links of each node. --svg draws a picture.
 
-FILE is one that build, join or correct wrote, or Slurm's topology.conf or topology.yaml. "-" is standard input.
-Latencies are in microseconds, one way, where the file has them.`,
+FILE is an output of build, join or correct, or Slurm's topology.conf or topology.yaml. "-" is standard input.
+Latencies are in microseconds, one way, if the file contains them.`,
 		Example: `  weir topology show tree.yaml
   weir topology show /etc/slurm/topology.conf --svg tree.svg`,
 		Args:              cli.OneArg("FILE", "tree.yaml"),

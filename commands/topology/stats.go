@@ -49,8 +49,9 @@ func newTopologyStats() *cobra.Command {
 		Short: "Describe measured latencies, and how two measurements differ",
 		Long: `Describes the latencies of a file by five numbers and the mean, in microseconds.
 
-With a second file of the same nodes it says how both differ, pair by pair: mean deviation (MD), mean absolute deviation
-(MAD), quadratic mean deviation (QMD) and the greatest deviation (MAXD). Each is the first file less the second.
+With a second file of the same nodes it reports the difference, pair by pair: mean deviation (MD), mean absolute
+deviation (MAD), quadratic mean deviation (QMD) and the largest deviation (MAXD). Each is the first file minus the
+second.
 
 The noise is the standard deviation of ln(latency) between repeats of a pair. It is known if the file has repeats, or
 both directions. The tick is the step of a clock that is too coarse.`,

@@ -44,12 +44,12 @@ func newTopologyThroughput() *cobra.Command {
 		Short: "Measure the throughput of each link of a network",
 		Long: `Measures the throughput of each link of a network, and writes the network with it.
 
-Links that do not share a node are measured at the same time. Nodes of a switch send in pairs, and the faster ones prove
-the rate of the slower ones. This takes three to five rounds for all switches. Links between switches are filled by as
-many nodes as possible, from the leaves up. A link may be faster than what its nodes can send. Then the report says "at
-least".
+Links that do not share a node are measured at the same time. Nodes of a switch send in pairs, and the faster ones
+prove the rate of the slower ones. This takes three to five rounds for all switches. Links between switches are filled
+by as many nodes as possible, from the leaves up. A link may be faster than its nodes can send. In that case the report
+prints "at least".
 
-The network's file has the links of weir topology build. Its nodes are those that take part.`,
+The network's file contains the links of weir topology build. Its nodes are the ones that take part.`,
 		Example: `  weir topology throughput --network tree.tgf --simulate truth.tgf
   weir topology throughput --network tree.tgf --simulate truth.tgf --both --switches --out throughput.tgf
   weir topology throughput --network tree.tgf --rendezvous login1:7117 --secret-file secret`,
@@ -67,14 +67,14 @@ The network's file has the links of weir topology build. Its nodes are those tha
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.network, "network", "", "measure the network of `FILE`")
-	flags.StringVar(&f.simulate, "simulate", "", "measure no machine, but the network of `FILE`, which has throughputs")
+	flags.StringVar(&f.simulate, "simulate", "", "measure a simulated network: that in `FILE`, with throughputs")
 	flags.Int64Var(&f.options.Transfer.Bytes, "transfer", 64_000_000, "each pair sends `N` bytes")
 	flags.BoolVar(&f.options.Transfer.Both, "both", false, "send in both directions at the same time")
 	flags.BoolVar(&f.options.Sequential, "sequential", false, "measure one pair of a switch at a time")
 	flags.BoolVar(&f.options.Switches, "switches", false, "also measure each switch with all its links in use")
 	flags.BoolVar(&f.options.Hidden, "hidden", false, "also look for links that latencies do not show: "+
 		"two rounds a pair")
-	flags.BoolVar(&f.asJSON, "json", false, "print what was measured as one JSON object, and no network")
+	flags.BoolVar(&f.asJSON, "json", false, "print the results as one JSON object, and no network")
 	cli.OfferFiles(c, "network", networkFiles...)
 	cli.OfferFiles(c, "simulate", networkFiles...)
 	return c
@@ -96,7 +96,7 @@ func (f *throughputFlags) check(c *cobra.Command) error {
 	case f.network == "":
 		return cli.Usage(errors.New("--network is needed: the network of weir topology build"))
 	case ways != 1:
-		return cli.Usage(fmt.Errorf("say how to measure with one of %s", strings.Join(names, ", ")))
+		return cli.Usage(fmt.Errorf("choose how to measure with one of %s", strings.Join(names, ", ")))
 	case f.options.Transfer.Bytes < 1:
 		return cli.Usage(fmt.Errorf("--transfer %d must be at least 1", f.options.Transfer.Bytes))
 	}
