@@ -88,7 +88,8 @@ func TestAgentsMeasure(t *testing.T) {
 	endAll(agents[1:]...)
 }
 
-// addAgent describes the agent of a node. That of node 0 runs as its unit restricts it, where a test can do that.
+// addAgent describes the agent of a node. If the test can install filters, the agent of node 0 runs under the
+// restrictions of its unit.
 func (m *machine) addAgent(i int, config string, env ...string) *process {
 	m.t.Helper()
 	env = append(env, fmt.Sprintf("WEIR_AGENT_NODE=n%d", i))
@@ -113,7 +114,7 @@ func (m *machine) addAgent(i int, config string, env ...string) *process {
 	return p
 }
 
-// freePort returns a UDP address of this host that nobody has.
+// freePort returns an unused UDP address of this host.
 func freePort(t *testing.T) string {
 	t.Helper()
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestGroupReadsTheArchive makes an archive as the shipped units do: a user writes it, with the umask 0027, below a
-// directory with the set-group-ID bit. A member of the group reads all of it and writes nothing.
-// Nobody else reads it.
+// TestGroupReadsTheArchive makes an archive as the shipped units do: a user with the umask 0027 writes it below a
+// directory with the set-group-ID bit. A member of the group can read all of it and write nothing. Nobody else can read
+// it.
 func TestGroupReadsTheArchive(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: NO MEMBER OF A GROUP READ THE ARCHIVE: taking another user takes root")

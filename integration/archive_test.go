@@ -22,7 +22,7 @@ import (
 	"github.com/weirhpc/weir/sink/compact"
 )
 
-// TestArchivePage runs what docs/archive.md shows on an archive whose values are known, beside a file that an older
+// TestArchivePage runs the examples of docs/archive.md on an archive with known values, beside a file that an older
 // weir wrote.
 func TestArchivePage(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -81,7 +81,7 @@ func TestArchivePage(t *testing.T) {
 		return rows
 	}
 	queries := regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(queries) != 6 { // TestSamples runs those of the raw samples
+	if len(queries) != 6 { // TestSamples runs the queries of raw samples
 		t.Fatalf("%d queries", len(queries))
 	}
 	s.checkJobs(run, queries[3][1], values)
@@ -141,7 +141,7 @@ func (s *system) produceJob(j *schemas.Job) {
 	s.produce(&kgo.Record{Topic: s.cfg.Prefix + schemas.TopicJobs, Key: j.Identity().Key(), Value: value})
 }
 
-// checkJobs has DuckDB and pyarrow read the jobs, and join them with the summaries.
+// checkJobs lets DuckDB and pyarrow read the jobs, and join them with the summaries.
 func (s *system) checkJobs(run func(program, text string) []byte, query string, values known) {
 	s.t.Helper()
 	const program = "import duckdb, json, sys; print(json.dumps(duckdb.sql(sys.argv[1]).fetchall(), default=str))"
@@ -203,7 +203,7 @@ func compactedJob(t *testing.T, dir, job string, start time.Time) (byHour [2][]f
 	return byHour
 }
 
-// known are the values of a job: all of them, and those of the rows that name theirs.
+// known holds the values of a job: all of them, and the values of rows that name their low and high nodes.
 type known struct {
 	all, named []float64
 	rows       [][]float64
@@ -223,7 +223,7 @@ func (s *system) knownJob(t *testing.T, job string, start int64) known {
 	return values
 }
 
-// knownSummaries returns summaries of a job, whose certified summaries have all three forms.
+// knownSummaries returns summaries of a job with certified summaries of all three forms.
 func knownSummaries(t *testing.T, cluster, job string, start int64) (all []*schemas.JobSummary, values known) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(5, 5))

@@ -76,7 +76,7 @@ func (b *bookkept) onBroker() (config.Config, *kadm.Client) {
 	return cfg, kadm.NewClient(cl)
 }
 
-// TestAuditOnABroker audits logs on a broker: all of them, the last intervals, one partition, and what is left after
+// TestAuditOnABroker audits logs on a broker: the whole logs, the last intervals, one partition, and the rest after
 // their beginnings were deleted.
 func TestAuditOnABroker(t *testing.T) {
 	t.Parallel()
@@ -159,7 +159,7 @@ func TestAuditReportsAStandingCollector(t *testing.T) {
 }
 
 // TestAuditLooksAtTheArchive: an audit without an archive fails, unless --no-archive is set. It also fails if a
-// partition has no file there, although the sink had the time to write one.
+// partition lacks files although the sink had the time to write one.
 func TestAuditLooksAtTheArchive(t *testing.T) {
 	t.Parallel()
 	b := bookkeep(t, auditedLog(t, 10), nil)

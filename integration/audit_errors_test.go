@@ -114,8 +114,8 @@ func TestAuditFindsErrors(t *testing.T) {
 	split := "weir.job-summary-0 at %: job split/0" + at
 	for name, c := range map[string]struct {
 		see    func(partition int, value []byte) []byte // the pipeline's error
-		change func(b *bookkept) (offset int64)         // the error in what it wrote
-		want   []string                                 // lines of the report, where % is the offset
+		change func(b *bookkept) (offset int64)         // the error in the installation's output
+		want   []string                                 // lines of the report, in which % is the offset
 		all    bool                                     // whether these are all lines
 	}{
 		"record lost": {
@@ -136,7 +136,7 @@ func TestAuditFindsErrors(t *testing.T) {
 				if b, ok := is(value, "whole", "n03"); ok {
 					for i := range b.Metrics {
 						m := &b.Metrics[i]
-						if m.Scope != schemas.ScopeJob && m.Scope != schemas.ScopeNode { // which have a single value
+						if m.Scope != schemas.ScopeJob && m.Scope != schemas.ScopeNode { // these have a single value
 							m.Values = append(m.Values, m.Values...)
 						}
 					}

@@ -25,10 +25,10 @@ var (
 	auditFor  = flag.Duration("audit.for", 6*time.Second, "how long services are killed while audits run")
 )
 
-// TestAuditWhileKilled audits a system again and again, while its services are killed and fenced. It audits once more
-// after their end. The accounts close each time. Then a file of the archive is spoiled, and they do not.
+// TestAuditWhileKilled audits a system again and again while its services are killed and fenced, and once more after
+// their end. The accounts close each time. Then a file of the archive is damaged, and the accounts do not close.
 //
-// The schedule is the same in every run: in its six seconds this seed kills collect, merge, sink and simulate.
+// The schedule is the same in every run: within its six seconds this seed kills collect, merge, sink and simulate.
 func TestAuditWhileKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-full runs it")
@@ -72,7 +72,7 @@ func TestAuditWhileKilled(t *testing.T) {
 	endAll(embedded...)
 }
 
-// hasEveryKind reports whether the topic has summaries of nodes, exact ones and estimates.
+// hasEveryKind reports whether the topic contains summaries of nodes, exact ones and estimates.
 func (s *system) hasEveryKind() bool {
 	s.t.Helper()
 	var node, exact, estimated bool
@@ -171,7 +171,7 @@ func (s *system) expectArchiveErrors(m *machine, config string) {
 
 func hasDeciles(r schemas.Row) bool { return r.D5 != nil }
 
-// fullFile returns a file of the archive that has deciles, its rows and its bytes.
+// fullFile returns a file of the archive with deciles, its rows and its bytes.
 func (s *system) fullFile() (path string, rows []schemas.Row, whole []byte) {
 	s.t.Helper()
 	files, err := audit.List(s.cfg.Sink.Dir, s.cfg.Prefix+schemas.TopicJobSummary, "")

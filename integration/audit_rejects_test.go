@@ -14,7 +14,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// rejectOf is the record that a loop writes of a rejected one.
+// rejectOf returns the record that a loop writes about a rejected one.
 func rejectOf(topic string, partition int, offset int64, value []byte) *schemas.Reject {
 	hash := sha256.Sum256(value)
 	return &schemas.Reject{
@@ -23,8 +23,8 @@ func rejectOf(topic string, partition int, offset int64, value []byte) *schemas.
 	}
 }
 
-// rejectedLog is a log with records that every rule rejects, in all partitions. Some are rejected at once, some by the
-// Tick that lists their job.
+// rejectedLog returns a log with records for every reason of rejection, in all partitions. Some are rejected at once,
+// some by the Tick that lists their job.
 func rejectedLog(t *testing.T, intervals int64) *foldLog {
 	t.Helper()
 	l := auditedLog(t, intervals)
@@ -70,8 +70,8 @@ func rejectedLog(t *testing.T, intervals int64) *foldLog {
 	return l
 }
 
-// TestAuditOfRejects: each record that the folds reject is on topic rejects, also while the system runs. What is
-// missing, doubled or wrong there is a difference.
+// TestAuditOfRejects: each record that the folds reject is on topic rejects, even in a running system. A missing,
+// repeated or wrong reject is a difference.
 func TestAuditOfRejects(t *testing.T) {
 	t.Parallel()
 	all := bookkeep(t, rejectedLog(t, 10), nil)

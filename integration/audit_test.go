@@ -36,8 +36,8 @@ type moment struct {
 	rejects             int64
 }
 
-// bookkeep lets both folds of the pipeline process the logs of counters, interval by interval. see says what the folds
-// get in place of a record; it may be nil. A partition that lags is folded behind all others.
+// bookkeep lets both folds of the pipeline process the logs of counters, interval by interval. see replaces the records
+// that the folds get; it may be nil. Partitions in lags are folded after all others.
 func bookkeep(t *testing.T, l *foldLog, see func(partition int, value []byte) []byte, lags ...int) *bookkept {
 	t.Helper()
 	return bookkeepSketches(t, l, auditedSketch, see, lags...)
@@ -143,7 +143,8 @@ func (b *bookkept) clone() *bookkept {
 	return &c
 }
 
-// end makes the audit one that read the positions of merge, then those of collect, then the ends of the topics.
+// end limits the installation to the view of an audit that read the positions of merge, then those of collect, then the
+// ends of the topics.
 func (b *bookkept) end(merge, collect, ends moment) {
 	for p := range foldCollectors {
 		at := audit.Source{Topic: schemas.TopicCounters, Partition: int32(p)}
@@ -163,7 +164,7 @@ func (b *bookkept) end(merge, collect, ends moment) {
 	b.topics[rejects] = b.topics[rejects][:ends.rejects]
 }
 
-// begin makes the audit one of topics that retention has shortened, to what was written since a moment.
+// begin limits the installation to topics that retention has shortened to the records since a moment.
 func (b *bookkept) begin(since moment) {
 	const slackMs = 10_000
 	cutTo := func(topic string, partition, offset int64) {
@@ -218,7 +219,7 @@ func (b *bookkept) audited() (r *audit.Report, held int) {
 	return books.Close(), held
 }
 
-// auditedLog is a log that needs every rule. It is the same in every run.
+// auditedLog returns a log that exercises every rule. It is the same in every run.
 func auditedLog(t *testing.T, intervals int64) *foldLog {
 	l := &foldLog{t: t, r: rand.New(rand.NewPCG(7, 1))}
 	for i := range intervals {
@@ -227,8 +228,8 @@ func auditedLog(t *testing.T, intervals int64) *foldLog {
 	return l
 }
 
-// TestAuditAgreesWithTheFolds: an audit of what the pipeline's folds made of a log that needs every rule is clean, with
-// each collect.sketch.
+// TestAuditAgreesWithTheFolds: the audit of a log that exercises every rule, folded by the pipeline's folds, is clean
+// with each collect.sketch.
 func TestAuditAgreesWithTheFolds(t *testing.T) {
 	t.Parallel()
 	log := auditedLog(t, 30)
@@ -248,7 +249,7 @@ func TestAuditAgreesWithTheFolds(t *testing.T) {
 	}
 }
 
-// TestAuditOfARunningSystem: positions and ends are read while the folds go on. What is in flight is no difference.
+// TestAuditOfARunningSystem: positions and ends are read while the folds go on. Data in flight is no difference.
 func TestAuditOfARunningSystem(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(8, 1))
@@ -273,8 +274,8 @@ func TestAuditOfARunningSystem(t *testing.T) {
 	}
 }
 
-// TestAuditBeginsAnywhere: retention has deleted the beginning of every topic. The audit is of the intervals that all
-// topics hold whole, and compares the fates from a Progress within them on.
+// TestAuditBeginsAnywhere: retention has deleted the beginning of every topic. The audit covers the intervals that all
+// topics hold completely, and compares the fates beginning at a Progress within them.
 func TestAuditBeginsAnywhere(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(9, 1))
@@ -297,7 +298,7 @@ func TestAuditBeginsAnywhere(t *testing.T) {
 	}
 }
 
-// TestAuditHoldsOpenIntervals: what an audit holds in memory does not grow with the log.
+// TestAuditHoldsOpenIntervals: the memory of an audit does not grow with the log.
 func TestAuditHoldsOpenIntervals(t *testing.T) {
 	t.Parallel()
 	_, short := bookkeep(t, auditedLog(t, 70), nil).audited()
@@ -322,8 +323,8 @@ func TestAuditOfOnePartition(t *testing.T) {
 	}
 }
 
-// TestAuditOfALaggingCollector: a collector is 75 intervals behind. Merge goes on without its shares after 64, and the
-// audit knows which shares each summary has.
+// TestAuditOfALaggingCollector: a collector is 75 intervals behind. After 64, merge goes on without its shares, and the
+// audit knows the shares in each summary.
 func TestAuditOfALaggingCollector(t *testing.T) {
 	t.Parallel()
 	report, _ := bookkeep(t, auditedLog(t, 75), nil, 1).audited()
@@ -376,8 +377,8 @@ func standing(t *testing.T, collector int, intervals int64) *bookkept {
 	return b
 }
 
-// TestAuditOfAStandingCollector: one collector stands still. That excuses no summary and no share of the others. It
-// excuses none of its own either: it has committed nothing.
+// TestAuditOfAStandingCollector: one collector stands still. That excuses no missing summary or share of the others,
+// and none of its own either, because it has committed nothing.
 func TestAuditOfAStandingCollector(t *testing.T) {
 	t.Parallel()
 	const stands = 1

@@ -16,14 +16,15 @@ import (
 
 var runBottleneck = flag.Bool("bottleneck", false, "run TestBottleneck, which takes a minute")
 
-// At 500 ms bottleneckRows are 40 s. Where other processes of this host fault too, more rows are needed.
+// At 500 ms bottleneckRows take 40 s. If other processes of this host fault too, more rows are needed.
 const (
 	bottleneckRows    = 80
 	maxBottleneckRows = 300
 )
 
-// TestBottleneck runs an application under weir up. Its rate is that of its page faults, and it burns CPU for nothing.
-// It reports its rate, and the selection names the page faults: from the topic, and from the archive.
+// TestBottleneck runs an application under weir up. Its rate is the rate of its page faults, and it burns CPU in vain.
+// The application reports its rate, and the selection must name the page faults, both from the topic and from the
+// archive.
 func TestBottleneck(t *testing.T) {
 	if !*runBottleneck {
 		t.Skip("make test-selection runs it")
@@ -62,7 +63,7 @@ func TestBottleneck(t *testing.T) {
 			Gain float64 `json:"gain"`
 		} `json:"kept"`
 	}
-	var said bytes.Buffer // what the last selection complained of
+	var said bytes.Buffer // complaints of the last selection
 	selected := func(from string) (s selection, ok bool) {
 		said.Reset()
 		cmd := exec.CommandContext(ctx, m.binary, "metrics", "select", "--config", filepath.Join(data, "weir.yaml"),

@@ -28,7 +28,7 @@ type circle struct {
 
 	ctx         context.Context // of all processes
 	binary, dir string
-	tree, flat  string // files: the network that was found, and a configuration without it
+	tree, flat  string // files: the discovered network, and a configuration without it
 }
 
 const (
@@ -36,8 +36,8 @@ const (
 	circleNodes    = 16
 )
 
-// TestCircle: the agents of a cluster measure latencies when an administrator orders it. weir finds the switches, and
-// the balancer takes them as its tree. It places each job where its nodes are, which a flat tree does not know.
+// TestCircle: the agents of a cluster measure latencies on an administrator's order. weir finds the switches, and the
+// balancer takes them as its tree. It places each job near its nodes, which it could not do with a flat tree.
 func TestCircle(t *testing.T) {
 	skipNamespaces(t)
 	binary, err := buildWeir()
@@ -64,7 +64,8 @@ func TestCircle(t *testing.T) {
 	c.compare()
 }
 
-// measure has the agents measure, and finds the network. Three times at most: one of low confidence is measured again.
+// measure lets the agents measure, and finds the network. A result of low confidence is measured again, three times at
+// most.
 func (c *circle) measure() {
 	c.t.Helper()
 	if all := c.listeners(); all != "" {
@@ -87,7 +88,7 @@ func (c *circle) measure() {
 	}
 }
 
-// listeners returns what the nodes listen on: their UDP sockets, and TCP sockets in state LISTEN.
+// listeners returns the sockets on which the nodes listen: all UDP sockets, and TCP sockets in state LISTEN.
 func (c *circle) listeners() (all string) {
 	c.t.Helper()
 	for i := range c.nodes {
@@ -180,7 +181,7 @@ func (c *circle) start(namespace string, env []string, args ...string) {
 	})
 }
 
-// weir runs a command among the switches, and returns what it said.
+// weir runs a command among the switches, and returns its output.
 func (c *circle) weir(args ...string) string {
 	c.t.Helper()
 	out, err := c.within(c.ctx, c.name, c.binary, args...).CombinedOutput()
@@ -190,7 +191,7 @@ func (c *circle) weir(args ...string) string {
 	return string(out)
 }
 
-// checkRoutes waits for the Routes. All nodes of a switch have the same collector, and each switch has another one.
+// checkRoutes waits for Routes that give all nodes of a switch the same collector, and each switch another one.
 func (c *circle) checkRoutes() {
 	c.t.Helper()
 	cmd := c.within(c.ctx, c.name, c.binary, "tail", "routes", "--from", "start", "--json", "--config", c.flat)

@@ -17,9 +17,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// TestWrongClocks runs a machine with a node that is 9 s ahead, and one that is 3 s behind. A third is ahead, and of an
-// old agent that measures no clock. Status, the log of collect and its metrics name them, and no other. The row of the
-// whole machine says how many nodes sampled together, and which is the worst.
+// TestWrongClocks runs a machine with a node that is 9 s ahead, and one that is 3 s behind. A third is ahead, and its
+// old agent measures no clock. Status, the log of collect and its metrics name them, and no other node. The row of the
+// whole machine counts the nodes that sampled together, and names the worst.
 func TestWrongClocks(t *testing.T) {
 	beside(t)
 	s := newSystem(t)
@@ -54,8 +54,8 @@ func TestWrongClocks(t *testing.T) {
 			t.Log(err)
 			return false
 		}
-		// The node that is ahead tells of its clock in intervals that the machine closes 9 s later. All nodes that are
-		// right sampled together. The one ahead did not, and the one behind comes too late to count.
+		// The node that is ahead reports its clock in intervals that the machine closes 9 s later. All nodes with right
+		// clocks sampled together. The one ahead did not, and the one behind comes too late to count.
 		y := status.Synchrony
 		return len(status.ClocksOff) == len(off) && y != nil && y.Nodes > simulated/2 &&
 			math.Abs(y.InWindow*float64(y.Nodes)-float64(y.Nodes-1)) < 1e-9
@@ -83,8 +83,8 @@ func TestWrongClocks(t *testing.T) {
 	s.eventually("the row to name the worst", func() bool { return s.worstClock() == "sim0023" })
 }
 
-// TestTriggered has wrong clocks too, and the nodes sample when the balancer calls. All of them sample together, also
-// those whose clocks are off, and the machine's rows have them all. The wrong clocks are named as before.
+// TestTriggered uses wrong clocks too, but the nodes sample on the balancer's triggers. All of them sample together in
+// spite of their clocks, and the machine's rows contain all of them. The wrong clocks are named as before.
 func TestTriggered(t *testing.T) {
 	beside(t)
 	s := newSystem(t)
@@ -107,7 +107,7 @@ func TestTriggered(t *testing.T) {
 	})
 }
 
-// startClocks starts simulated nodes whose clock is off.
+// startClocks starts simulated nodes with a wrong clock.
 func (s *system) startClocks(name string, nodes []string, off time.Duration) *part {
 	return s.start(name, func(ctx context.Context) error {
 		return producers.SimulateClock(ctx, s.cfg, nodes, func() time.Time { return time.Now().Add(off) }, s.log)

@@ -16,8 +16,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// TestConsumeFailsLoudly: the README's reader ends with an error where a right is missing or a schema is unknown. It
-// prints records of both forms before.
+// TestConsumeFailsLoudly: the README's reader ends with an error if a right is missing or a schema is unknown. Before
+// that it prints records of both forms.
 func TestConsumeFailsLoudly(t *testing.T) {
 	withoutBrokers(t)
 	modules := outsidePython(t.Context(), t, "-c", "import confluent_kafka, fastavro")
@@ -110,7 +110,7 @@ func denyFetch(cluster *kfake.Cluster, topic string) {
 	})
 }
 
-// rightsBut are the rights of a reader, and of the test that writes, without reading what is denied.
+// rightsBut returns the rights of a reader, and of the test that writes, without the right to read the denied names.
 func rightsBut(denied []string, names ...string) (rights []kfake.ACL) {
 	for _, name := range names {
 		kind := kmsg.ACLResourceTypeTopic

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestDemo runs what `make demo` runs, on four days in place of a month. Each planted job that has ended has a finding
-// of its rule, and a page that shows it. No job without a planted problem has any.
+// TestDemo runs the commands of `make demo`, on four days in place of a month. Each planted job that has ended gets a
+// finding of its rule, and a page that shows it. No other job gets a finding.
 func TestDemo(t *testing.T) {
 	withoutBrokers(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
@@ -32,7 +32,7 @@ func TestDemo(t *testing.T) {
 	if out, err := demo(); err == nil || !bytes.Contains(out, []byte("move it away")) {
 		t.Errorf("a directory of somebody else: %v: %s", err, out)
 	}
-	// All that is certain to be left where it was interrupted:
+	// The state that every interruption leaves behind:
 	if err := os.WriteFile(filepath.Join(dir, "planted.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

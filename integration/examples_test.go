@@ -14,7 +14,7 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// TestExamples runs what the README shows, unchanged, against a running system.
+// TestExamples runs the examples of the README, unchanged, against a running system.
 func TestExamples(t *testing.T) {
 	beside(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -23,7 +23,7 @@ func TestExamples(t *testing.T) {
 	if out, err := modules.CombinedOutput(); err != nil {
 		withoutModules(t, "EXAMPLES DID NOT RUN", strings.TrimSpace(string(out))+" "+err.Error())
 	}
-	s := systemOn(t, embeddedBroker(t)) // whose topics have the default prefix, which the examples name
+	s := systemOn(t, embeddedBroker(t)) // its topics have the default prefix, which the examples name
 	s.startSink()
 	s.startMerge()
 	s.startCollect()
@@ -41,7 +41,7 @@ func TestExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		line, lines := "", bufio.NewScanner(out)
-		for !strings.Contains(line, "sim_normal") && lines.Scan() { // of a slow machine's first jobs no node has sent
+		for !strings.Contains(line, "sim_normal") && lines.Scan() { // slow machines: no values for the first jobs
 			line = lines.Text()
 		}
 		if !strings.Contains(line, "sim_normal") {

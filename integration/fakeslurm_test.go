@@ -26,8 +26,8 @@ type fakeJob struct {
 	Start time.Time
 }
 
-// fakeSlurm stands for a Slurm without JSON: squeue, scontrol and sinfo print user text where Slurm 22.05 prints it.
-// Its commands are this test program, called by another name.
+// fakeSlurm stands for a Slurm without JSON: squeue, scontrol and sinfo print user text in the same places as Slurm
+// 22.05. Its commands are this test program, called by another name.
 type fakeSlurm struct {
 	t   *testing.T
 	dir string
@@ -63,7 +63,7 @@ func (f *fakeSlurm) put(name string, text []byte) {
 	}
 }
 
-// set replaces the jobs that run.
+// set replaces the running jobs.
 func (f *fakeSlurm) set(jobs ...fakeJob) {
 	f.t.Helper()
 	text, err := json.Marshal(jobs)
@@ -163,7 +163,7 @@ func (j *fakeJob) field(name string) string {
 	return "(null)"
 }
 
-// show prints a job as scontrol does: the name first and as it is, up to 1,024 bytes.
+// show prints a job in the format of scontrol: the name first and unescaped, up to 1,024 bytes.
 func (j *fakeJob) show() {
 	fmt.Printf("JobId=%d JobName=%.1024s\n   UserId=ada(2001) GroupId=ada(2001) MCS_label=N/A\n"+
 		"   JobState=RUNNING Reason=None Dependency=(null)\n   NodeList=%s\n   BatchHost=%s\n"+

@@ -9,8 +9,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// chaosRules are rules over simulated metrics. Each says something about half of the jobs, or about each job now and
-// then. Guards are small, since simulated jobs are short.
+// chaosRules are rules over simulated metrics. Each matches half of the jobs, or each job now and then. Guards are
+// small, since simulated jobs are short.
 const chaosRules = `
 guards: {after: 0s, last: false, duration: 1s, intervals: 2, seen: 0, complete: 0}
 metrics:
@@ -52,7 +52,8 @@ func (s *system) findRules() string {
 	return file
 }
 
-// lifeOf is what a job's summaries come to, in the order of their partition: after n of them, so many matched a rule.
+// lifeOf counts the matches of a job's summaries, in the order of their partition: entry n is the number after n
+// summaries.
 type lifeOf struct {
 	evaluated, matched map[string][]int64
 	seen               map[int64]bool
@@ -78,9 +79,9 @@ func (l *lifeOf) add(sum *schemas.JobSummary) {
 	}
 }
 
-// judgeFindings holds find to the summaries that were committed. Each record of a finding counts exactly the summaries
-// that its job had so far. No record repeats another. A rule that every interval of a job matches has a finding, and
-// the last record of a job that ended is final.
+// judgeFindings checks find against the committed summaries. Each record of a finding counts exactly the summaries of
+// its job up to then. No record repeats another. A rule that matches every interval of a job has a finding, and the
+// last record of a job that ended is final.
 func (s *system) judgeFindings() {
 	s.t.Helper()
 	lives := map[schemas.JobKey]*lifeOf{}
@@ -163,7 +164,7 @@ func (s *system) judgeHistories(lives map[schemas.JobKey]*lifeOf) (found map[str
 	return found, finals
 }
 
-// judgeFindProgress holds find's counts to the log: every summary has one fate.
+// judgeFindProgress checks find's counts against the log: every summary has one fate.
 func (s *system) judgeFindProgress(records int64) {
 	s.t.Helper()
 	before := map[int32]*schemas.Progress{}

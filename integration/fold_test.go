@@ -22,8 +22,8 @@ const (
 	foldStart      = int64(1_700_000_000_000)
 )
 
-// foldLog is a log of counters as agents and a balancer write it. It has nodes with several jobs, jobs over several
-// partitions, jobs that ended, missing records, and Ticks in parts.
+// foldLog is a log of counters as agents and a balancer write it. It contains nodes with several jobs, jobs over
+// several partitions, jobs that ended, missing records, and Ticks in parts.
 type foldLog struct {
 	t   *testing.T
 	r   *rand.Rand
@@ -41,8 +41,8 @@ func (l *foldLog) put(partition int32, start int64, rec schemas.Record) {
 	})
 }
 
-// reportedBy are the metrics that a job reports on a node: some of its own, and one that all nodes have. Those of a job
-// on all nodes are more than 16 in a partition.
+// reportedBy returns the metrics that a job reports on a node: some of its own, and one that all nodes share. A job on
+// all nodes reports more than 16 in a partition.
 func reportedBy(node, job string) (names []string) {
 	if job == schemas.JobRest {
 		return nil
@@ -75,7 +75,7 @@ func reducedOf(node string, of *schemas.CounterBatchMetric) schemas.NodeSummaryM
 	return m
 }
 
-// send is what a node measured for a job: its values, or what they come to.
+// send writes the record of a node for a job: its values, or with local their summary.
 func (l *foldLog) send(partition int32, node, job string, start int64, cpus []int32, local bool) {
 	head := schemas.NodeHeader{
 		Cluster: foldCluster, Node: node, IntervalStart: start, IntervalMs: foldT, JobID: job,
@@ -98,8 +98,8 @@ func (l *foldLog) send(partition int32, node, job string, start int64, cpus []in
 	}
 }
 
-// interval writes one interval: on each node a job of its own, one of several nodes, one that ended, and _rest at its
-// home.
+// interval writes one interval: each node has a job of its own, a job of several nodes, a job that ended, and _rest at
+// its home.
 func (l *foldLog) interval(start int64) {
 	var ticks [foldCollectors]schemas.Tick
 	listed := map[string]map[int32]bool{}
@@ -134,7 +134,7 @@ func (l *foldLog) interval(start int64) {
 			{schemas.JobRest, home, foldCollectors, foldNodes, []int32{18, 19}, false},
 		} {
 			if n == 5 && job.name != "whole" && job.name != "own-5" {
-				continue // a node with two jobs that says nothing
+				continue // a node with two jobs that sends nothing
 			}
 			expect(job.partition, job.name, job.parts, job.nodes, node)
 			if n != 5 && l.r.IntN(12) > 0 {
@@ -157,14 +157,14 @@ func (l *foldLog) interval(start int64) {
 			t.Jobs = t.Jobs[2:]
 			l.put(int32(p), start, &part)
 			if l.r.IntN(3) == 0 {
-				l.send(int32(p), "n00", part.Jobs[0].JobID, start, []int32{0}, false) // late, or a duplicate that is
+				l.send(int32(p), "n00", part.Jobs[0].JobID, start, []int32{0}, false) // late, or a late duplicate
 			}
 		}
 		l.put(int32(p), start, t)
 	}
 }
 
-// TestOracleJudgesTheFolds: both folds over a log that needs every rule, held to the oracle; and the oracle to
+// TestOracleJudgesTheFolds checks both folds by the oracle on a log that exercises every rule, and checks the oracle on
 // summaries that break each rule.
 func TestOracleJudgesTheFolds(t *testing.T) {
 	o, summaries := foldAndJudge(t, 1)
@@ -178,12 +178,12 @@ func TestOracleJudgesTheFolds(t *testing.T) {
 	expectOracleSees(t, o, summaries)
 }
 
-// TestOracleJudgesOtherFolds is the same with another log each time, of which nobody knows which rules it needs.
+// TestOracleJudgesOtherFolds is the same test with another log each time, which may exercise any of the rules.
 func TestOracleJudgesOtherFolds(t *testing.T) {
 	foldAndJudge(t, uint64(time.Now().UnixNano()))
 }
 
-// foldAndJudge makes a log, folds it, and holds what comes out to the oracle.
+// foldAndJudge makes a log, folds it, and checks the output by the oracle.
 func foldAndJudge(t *testing.T, seed uint64) (*oracle, []*schemas.JobSummary) {
 	t.Helper()
 	t.Logf("seed %d", seed)

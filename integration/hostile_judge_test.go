@@ -14,16 +14,16 @@ const (
 	// latest is when a summary must be there, after the end of its interval. A balancer that was killed is missed after
 	// six seconds, and brokers may ask for a pause of backoff_cap.
 	latest = 20_000 // ms
-	// silence is how many intervals in a row a partition may be without any record. One process simulates all nodes: it
-	// publishes nothing for a boundary that it missed on a busy machine.
+	// silence is the number of intervals in a row for which a partition may be without any record. One process
+	// simulates all nodes: it publishes nothing for a boundary that it missed on a busy machine.
 	silence = 5
-	// memorySlack is what a process may grow beyond twice its quiet memory. The longest legal record has 4 MiB. Its
-	// decoded form and its outputs take some five times as much, and Go's collector lets a heap double before it
-	// collects.
+	// memorySlack is the growth of a process that is allowed beyond twice its quiet memory. The longest legal record
+	// has 4 MiB. Its decoded form and its outputs take some five times as much, and Go's collector lets a heap double
+	// before it collects.
 	memorySlack = 64 << 20 // bytes
 )
 
-// spot is where a record is.
+// spot is the position of a record.
 type spot struct {
 	topic     string // without the prefix
 	partition int32
@@ -32,7 +32,7 @@ type spot struct {
 
 func (p spot) String() string { return fmt.Sprintf("%s-%d at %d", p.topic, p.partition, p.offset) }
 
-// evidence is what the judge of hostile input looks at.
+// evidence is the input of the judge of hostile input.
 type evidence struct {
 	from, to, intervalMs int64 // the intervals judged, both included
 
@@ -40,11 +40,11 @@ type evidence struct {
 	ticks     map[int32]map[int64][]window // by partition and interval: the jobs that are whole there
 	heard     map[int32]map[int64]int      // by partition and interval: the records that came
 	summaries map[window]int               // how many there are
-	wrong     map[window]string            // what is wrong with one
+	wrong     map[window]string            // the fault of a summary
 	lateMs    map[window]int64             // from the end of the interval
 
-	written map[spot]string  // by hand, with its kind
-	refused map[spot]bool    // what of that is not legal
+	written map[spot]string  // written by hand, with its kind
+	refused map[spot]bool    // the illegal ones of these
 	rejects map[spot]string  // the reason, from topic rejects and the footers of the archive
 	stopped []string         // partitions that a log calls stopped, as counters-1
 	behind  map[string]int64 // the committed position of these
@@ -55,7 +55,7 @@ type evidence struct {
 	peak   map[string]int64 // the most that it had later
 }
 
-// complaints are all that is wrong with a run. It is a pure function.
+// complaints returns all faults of a run. It is a pure function.
 func (e *evidence) complaints() []string {
 	return slices.Concat(e.missedIntervals(), e.missedRejects(), e.lostProcesses(), e.grownProcesses())
 }
@@ -105,7 +105,7 @@ func (e *evidence) missedIntervals() (faults []string) {
 	return faults
 }
 
-// missedRejects looks for the reason of every record that is not legal. What a stopped partition has not read yet has
+// missedRejects looks for the reason of every illegal record. Records that a stopped partition has not read yet need
 // none.
 func (e *evidence) missedRejects() (faults []string) {
 	for at := range e.refused {
@@ -146,7 +146,7 @@ func (e *evidence) grownProcesses() (faults []string) {
 	return faults
 }
 
-// breakages spoil a run, each in one way, and say what the judge must then complain about.
+// breakages returns functions that each break a run in one way, and return the complaint that the judge must then make.
 func (e *evidence) breakages() map[string]func(e *evidence) string {
 	p := e.untouched[0]
 	job := func(e *evidence) window { // the first of all that the judge looks at
@@ -234,7 +234,7 @@ func (e *evidence) clone() *evidence {
 	return &c
 }
 
-// seesBreakages breaks a run on purpose, once for each property, and holds the judge to see that and nothing else.
+// seesBreakages breaks a run on purpose, once for each property, and requires the judge to see that fault and no other.
 func (e *evidence) seesBreakages(t *testing.T) {
 	t.Helper()
 	before := e.complaints()
@@ -248,7 +248,7 @@ func (e *evidence) seesBreakages(t *testing.T) {
 	}
 }
 
-// TestHostileJudge makes sure that the judge of make hostile has eyes.
+// TestHostileJudge makes sure that the judge of make hostile detects faults.
 func TestHostileJudge(t *testing.T) {
 	e := &evidence{
 		from: 1000, to: 9000, intervalMs: 1000, untouched: []int32{2},

@@ -13,9 +13,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// mutant is a record that was real once.
+// mutant is a record derived from a real one.
 type mutant struct {
-	kind  string // schema, and what was done to it
+	kind  string // schema, and the mutation
 	value []byte
 }
 
@@ -72,7 +72,7 @@ func flipped(value []byte, bit int) []byte {
 	return changed
 }
 
-// fieldMutants puts extremes into each field of a record, one at a time. What cannot be encoded is left out.
+// fieldMutants puts extremes into each field of a record, one at a time. Records that cannot be encoded are left out.
 func fieldMutants(r schemas.Record) (all []mutant) {
 	try := func(kind string, v reflect.Value, extreme any) {
 		before := reflect.New(v.Type()).Elem()
@@ -94,7 +94,7 @@ func fieldMutants(r schemas.Record) (all []mutant) {
 			}
 		case reflect.Pointer:
 			if v.IsNil() {
-				v.Set(reflect.New(v.Type().Elem())) // what is null has a value, and is null again
+				v.Set(reflect.New(v.Type().Elem())) // a null field gets a value, and becomes null again
 				walk(path, v.Elem())
 				v.SetZero()
 				return

@@ -36,7 +36,8 @@ var (
 	hostilePhase = flag.String("hostile.phase", ".", "pattern of the phases to run")
 )
 
-// Partitions of counters. The jobs of the simulated nodes whose home is one of the others must never miss an interval.
+// Partitions of counters that receive hostile records. Jobs of simulated nodes with their home in another partition
+// must never miss an interval.
 const (
 	extreme = 0 // gets everything, but no more than a partition bears
 	rubbish = 1 // gets more than a partition bears: it may stop
@@ -48,7 +49,7 @@ const (
 	listed   = 20e3 // jobs of the longest Tick
 )
 
-// patience is how long the test waits for what must come. It goes on at once when that is there.
+// patience bounds each wait for an expected event. The test goes on as soon as the event occurs.
 const patience = time.Minute
 
 // hostile is a system under hostile input.
@@ -66,7 +67,7 @@ type hostile struct {
 	refused map[spot]bool
 	quiet   map[string]int64
 	peak    map[string]int64
-	calm    bool // what processes have by now is their quiet memory
+	calm    bool // the memory of the processes by now is their quiet memory
 }
 
 // TestHostile feeds a live installation through a plain Kafka client. It sends extremes that are legal, records that
@@ -140,7 +141,7 @@ func newHostile(t *testing.T) *hostile {
 	at, _ := h.m.findBrokers()
 	h.system = systemOn(t, at)
 	h.cfg.Balance.JobsFile, h.cfg.Balance.TreeFile = h.jobs, h.treeFile()
-	h.cfg.Collect.MaxRejects = 3000 // a minute: what is written beside rubbish stays below
+	h.cfg.Collect.MaxRejects = 3000 // a minute: the other writes in rubbish's partition stay below
 	h.listJobs(0)
 	h.services = h.m.addServices(h.configFile())
 	return h
@@ -200,7 +201,7 @@ func (h *hostile) untouched() (partitions []int32) {
 	return partitions
 }
 
-// warmUp starts everything, and measures what it takes while nothing happens.
+// warmUp starts everything, and measures the usage while nothing happens.
 func (h *hostile) warmUp() {
 	h.t.Helper()
 	for _, p := range h.services {
@@ -261,7 +262,7 @@ func (h *hostile) weigh() {
 	}
 }
 
-// report logs what a phase did, and fails the test for each complaint that is new.
+// report logs the actions of a phase, and fails the test for each new complaint.
 func (h *hostile) report(phase string, e *evidence, took time.Duration) {
 	h.t.Helper()
 	fresh := 0
@@ -290,7 +291,7 @@ func (h *hostile) report(phase string, e *evidence, took time.Duration) {
 		len(e.written), len(e.refused), len(e.rejects), e.stopped, strings.Join(memory, ", "))
 }
 
-// write produces records by hand. certain says that they are not legal, whatever the codec says of them.
+// write produces records by hand. With certain set they are illegal even if the codec accepts them.
 func (h *hostile) write(certain bool, records ...hostileRecord) {
 	h.t.Helper()
 	batch := make([]*kgo.Record, len(records))
@@ -360,7 +361,7 @@ func (h *hostile) refuses(topic string, value []byte) bool {
 	return wants != topic || cluster != h.cfg.Cluster
 }
 
-// encode makes a value without asking whether it is valid.
+// encode makes a value without validating it.
 func (h *hostile) encode(r schemas.Record) []byte {
 	h.t.Helper()
 	value, err := schemas.Marshal(r)
@@ -370,8 +371,8 @@ func (h *hostile) encode(r schemas.Record) []byte {
 	return value
 }
 
-// batch is a legal record of a simulated node of the touched partition for the running interval. It comes before the
-// node's own, and so is the one that counts.
+// batch returns a legal record of a simulated node of the touched partition for the running interval. It arrives before
+// the node's own record, and so it is the one that counts.
 func (h *hostile) batch(node int, change func(b *schemas.CounterBatch)) *schemas.CounterBatch {
 	b := &schemas.CounterBatch{
 		NodeHeader: schemas.NodeHeader{
@@ -395,7 +396,7 @@ func (h *hostile) counter(kind string, r schemas.Record) hostileRecord {
 	}
 }
 
-// namesOutsideUTF8 writes units and names that are not UTF-8 to every topic that has some.
+// namesOutsideUTF8 writes units and names that are not UTF-8 to every topic with such fields.
 func (h *hostile) namesOutsideUTF8() {
 	const latin = "caf\xe9"
 	one, name := 1.0, latin
@@ -440,7 +441,7 @@ func (h *hostile) namesOutsideUTF8() {
 	)
 }
 
-// wrongNodes writes until it is stopped what eight nodes with a wrong clock and eight with a wrong cluster send.
+// wrongNodes writes the records of eight nodes with a wrong clock and eight with a wrong cluster, until it is stopped.
 func (h *hostile) wrongNodes() (stop func()) {
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -481,7 +482,7 @@ func (h *hostile) oneNodeJobs() {
 	h.summarized("j", ghosts*ghostCPU)
 }
 
-// summarized waits for summaries of many jobs whose names begin in the same way.
+// summarized waits for summaries of many jobs with the same prefix in their names.
 func (h *hostile) summarized(prefix string, jobs int) {
 	h.t.Helper()
 	count := 0
@@ -512,7 +513,7 @@ func (h *hostile) longTick() {
 }
 
 // manyLoads closes an interval in which 12,000 jobs have sent records. Then it makes the partition's next owner read
-// the Progress that says what each of them sent. No other Tick closes an interval meanwhile, since this one is ahead.
+// the Progress with the loads of all of them. No other Tick closes an interval meanwhile, since this one is ahead.
 func (h *hostile) manyLoads() {
 	tick := &schemas.Tick{
 		IntervalStart: h.interval(time.Now()) + 6*h.cfg.Interval.Milliseconds(),
@@ -535,7 +536,7 @@ func (h *hostile) manyLoads() {
 	h.commits(extreme)
 }
 
-// commits fails the test where a partition of counters commits nothing from now on.
+// commits fails the test if a partition of counters commits nothing from now on.
 func (h *hostile) commits(partition int32) {
 	h.t.Helper()
 	now := time.Now()
@@ -581,7 +582,7 @@ func (h *hostile) metricNames() {
 	h.commits(extreme)
 }
 
-// rubbish writes thousands of records that are none into one partition.
+// rubbish writes thousands of values that are not records into one partition.
 func (h *hostile) rubbish() {
 	var records []hostileRecord
 	for range 5000 {
@@ -606,7 +607,7 @@ func (h *hostile) bytes(most int) []byte {
 	return value
 }
 
-// stateFromTheFuture writes what a balancer writes whose clock is two hours ahead, and kills both balancers.
+// stateFromTheFuture writes the state of a balancer with its clock two hours ahead, and kills both balancers.
 func (h *hostile) stateFromTheFuture() {
 	ahead := h.interval(time.Now()) + 2*3_600_000
 	ms := h.cfg.Interval.Milliseconds()
@@ -635,7 +636,7 @@ func (h *hostile) stateFromTheFuture() {
 	for _, name := range []string{"balance-a", "balance-b"} {
 		h.services[name].kill()
 	}
-	// The last state on the topic has to be the one from the future, whatever was written in between.
+	// The last state on the topic has to be the one from the future, no matter what was written in between.
 	h.write(false, records[0])
 	for _, name := range []string{"balance-a", "balance-b"} {
 		h.services[name].start()
@@ -643,7 +644,7 @@ func (h *hostile) stateFromTheFuture() {
 	time.Sleep(12 * time.Second) // a session, in which a successor is found, and some intervals to close
 }
 
-// samples are the newest records of each schema that are on the topics, with the topic where they belong.
+// samples returns the newest records of each schema on the topics, with the topic where they belong.
 func (h *hostile) samples() map[string]sampled {
 	h.t.Helper()
 	all := map[string]sampled{}
@@ -681,7 +682,7 @@ type sampled struct {
 	record schemas.Record
 }
 
-// current gives a record of counters the running interval, so that it is not simply late.
+// current moves a record of counters to the running interval, so that it is not simply late.
 func (h *hostile) current(r schemas.Record) {
 	at := h.interval(time.Now())
 	switch r := r.(type) {
@@ -711,7 +712,7 @@ func allowed(topic string, value []byte) bool {
 }
 
 // mutantsAndNoise writes mutants of all records to all topics, and random bytes between them. All of it goes to
-// partition 0 of a topic, but what is read only at a start goes where a partition may stop.
+// partition 0 of a topic, except for topics that are read only at a start: there it goes to partitions that may stop.
 func (h *hostile) mutantsAndNoise() {
 	h.t.Helper()
 	samples := h.samples()
@@ -723,7 +724,7 @@ func (h *hostile) mutantsAndNoise() {
 	}
 	type job struct{ schema, topic string }
 	var kinds []job
-	var at []int // index among the schema's mutants; -1: as it is, on another topic
+	var at []int // index among the schema's mutants; -1: unchanged, on another topic
 	for _, name := range slices.Sorted(maps.Keys(samples)) {
 		for i := range mutants(name, h.encode(samples[name].record)) {
 			kinds, at = append(kinds, job{name, samples[name].topic}), append(at, i)
@@ -768,7 +769,7 @@ func (h *hostile) mutantsAndNoise() {
 
 func (h *hostile) forSeconds() float64 { return hostileFor.Seconds() }
 
-// noise is random bytes, often behind the beginning of a record, and sometimes nothing.
+// noise returns random bytes, often behind the beginning of a record, and sometimes nothing.
 func (h *hostile) noise(topic string) []byte {
 	value := h.bytes(2000)
 	all := schemas.All()
@@ -795,14 +796,15 @@ func (h *hostile) target(topic string) int32 {
 	return 0
 }
 
-// restartAll ends every process and starts it again, so that it reads what lies on the topics by now.
+// restartAll ends every process and starts it again, so that it reads everything on the topics.
 func (h *hostile) restartAll() {
 	for _, name := range slices.Sorted(maps.Keys(h.services)) {
 		h.services[name].end()
 		h.services[name].start()
 	}
 	time.Sleep(8 * time.Second) // a session, and some intervals to close
-	// A mutant may be a BalanceState of a minute ago. The balancer then catches up on what it believes to be overdue.
+	// A mutant may be a BalanceState of a minute ago. The balancer then catches up on intervals that it believes to be
+	// overdue.
 	restarted := h.interval(time.Now().Add(-3 * h.cfg.Interval))
 	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); time.Sleep(time.Second) {
 		e := h.gather(false)
@@ -886,7 +888,7 @@ func (h *hostile) writtenAt(topic string, r *kgo.Record) bool {
 	return ours
 }
 
-// stopped are the partitions that a log calls stopped for too many rejects, or for a Progress that is none.
+// stopped returns the partitions that a log calls stopped, for too many rejects or for an invalid Progress.
 func (h *hostile) stopped() []string {
 	h.t.Helper()
 	seen := map[string]bool{}
@@ -915,7 +917,7 @@ func (h *hostile) stopped() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// gather reads what the judge looks at. whole: up to the end of what was written, and the archive too.
+// gather reads the evidence. With whole set it waits for the end of everything written, and reads the archive too.
 func (h *hostile) gather(whole bool) *evidence {
 	h.t.Helper()
 	ms := h.cfg.Interval.Milliseconds()
@@ -927,7 +929,7 @@ func (h *hostile) gather(whole bool) *evidence {
 		lateMs: map[window]int64{}, rejects: map[spot]string{}, stopped: h.stopped(), behind: map[string]int64{},
 	}
 	if whole {
-		time.Sleep(5 * time.Second) // what the nodes sent last becomes summaries
+		time.Sleep(5 * time.Second) // the last records of the nodes become summaries
 	}
 	oracle := h.readCounters(e)
 	for tries := 0; !e.ticked() && tries < 60; tries++ { // a busy machine writes Ticks late
@@ -965,7 +967,8 @@ func (h *hostile) gather(whole bool) *evidence {
 	return e
 }
 
-// readCounters notes the Ticks and records of the untouched partitions, and lets the oracle say what must come of them.
+// readCounters notes the Ticks and records of the untouched partitions, and lets the oracle compute the expected
+// summaries.
 func (h *hostile) readCounters(e *evidence) *oracle {
 	h.t.Helper()
 	var log []*kgo.Record
@@ -1009,7 +1012,7 @@ func (h *hostile) readCounters(e *evidence) *oracle {
 			log = append(log, r)
 		}
 	}
-	// What no Tick closes is the judge's to complain of.
+	// Records without a Tick are left to the judge.
 	log = slices.DeleteFunc(log, func(r *kgo.Record) bool { return begins[r] > lastTick[r.Partition] })
 	return newOracle(h.t, h.cfg.Cluster, log)
 }
@@ -1066,7 +1069,7 @@ func (h *hostile) readRejects(e *evidence) {
 	}
 }
 
-// readFooters adds what the sink could not read, by the footers of its files.
+// readFooters adds the records that the sink could not read, from the footers of its files.
 func (h *hostile) readFooters(e *evidence) {
 	h.t.Helper()
 	err := filepath.WalkDir(filepath.Join(h.cfg.Sink.Dir, "summaries"),
@@ -1085,7 +1088,7 @@ func (h *hostile) readFooters(e *evidence) {
 	}
 }
 
-// closesAccounts holds every record of counters that was read to have exactly one fate, or none yet.
+// closesAccounts requires exactly one fate, or none yet, for every record of counters that was read.
 func (h *hostile) closesAccounts() {
 	h.t.Helper()
 	last := h.progress(schemas.TopicProgress)
@@ -1106,7 +1109,7 @@ func (h *hostile) closesAccounts() {
 	h.closesFind()
 }
 
-// closesFind holds every summary that find has read to have exactly one fate.
+// closesFind requires exactly one fate for every summary that find has read.
 func (h *hostile) closesFind() {
 	h.t.Helper()
 	last := h.progress(schemas.TopicFindProgress)
@@ -1131,8 +1134,8 @@ func (h *hostile) closesFind() {
 	}
 }
 
-// unknownSchema writes a summary that only a later release could read. The sink has to wait for that release, and say
-// so.
+// unknownSchema writes a summary that only a later release could read. The sink has to wait for that release, and
+// report it.
 func (h *hostile) unknownSchema() {
 	h.t.Helper()
 	before := h.logSizes()
@@ -1142,11 +1145,11 @@ func (h *hostile) unknownSchema() {
 	})
 	h.logged(before, "sink", `unknown schema.*since|since.*unknown schema`)
 	h.alive("sink")
-	h.logged(before, "find", `record cannot be used.*unknown schema`) // it is no archive: it goes on
+	h.logged(before, "find", `record cannot be used.*unknown schema`) // find is no archive, so it goes on
 	h.alive("find")
 }
 
-// logSizes are how long the logs are by now.
+// logSizes returns the lengths of the logs.
 func (h *hostile) logSizes() map[string]int {
 	h.t.Helper()
 	sizes := map[string]int{}
@@ -1160,7 +1163,7 @@ func (h *hostile) logSizes() map[string]int {
 	return sizes
 }
 
-// logged waits for a text behind what was in the logs of a service before.
+// logged waits for a text that the logs of a service gained since before.
 func (h *hostile) logged(before map[string]int, kind, pattern string) {
 	h.t.Helper()
 	wanted := regexp.MustCompile(pattern)
@@ -1174,7 +1177,7 @@ func (h *hostile) logged(before map[string]int, kind, pattern string) {
 	h.t.Errorf("no %s logs %q", kind, pattern)
 }
 
-// alive fails the test where no process of a kind runs.
+// alive fails the test if no process of a kind runs.
 func (h *hostile) alive(kinds ...string) {
 	h.t.Helper()
 	for name, p := range h.services {
@@ -1184,7 +1187,8 @@ func (h *hostile) alive(kinds ...string) {
 	}
 }
 
-// topicsMadeAgain deletes a topic and makes it again. Who reads it has to stop with the remedy, all others go on.
+// topicsMadeAgain deletes a topic and makes it again. Its readers have to stop and report the remedy, and all others
+// have to go on.
 func (h *hostile) topicsMadeAgain() {
 	h.t.Helper()
 	adm := kadm.NewClient(h.cl)

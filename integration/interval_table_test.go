@@ -11,12 +11,12 @@ import (
 
 const (
 	intervalPage  = "../docs/performance.md"
-	intervalFile  = "testdata/interval.jsonl" // what make bench-interval measured, by TestInterval
+	intervalFile  = "testdata/interval.jsonl" // measurements of make bench-interval, written by TestInterval
 	intervalBegin = "<!-- interval: begin -->\n"
 	intervalEnd   = "<!-- interval: end -->\n"
 )
 
-// TestIntervalTables: docs/performance.md has what was measured, and nothing else.
+// TestIntervalTables: docs/performance.md shows the recorded measurements, and nothing else.
 func TestIntervalTables(t *testing.T) {
 	withoutBrokers(t)
 	page, err := os.ReadFile(intervalPage)
@@ -39,7 +39,7 @@ func TestIntervalTables(t *testing.T) {
 	}
 }
 
-// intervalTables are the tables of what was measured.
+// intervalTables returns the tables of the measurements.
 func intervalTables(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(intervalFile)

@@ -53,7 +53,7 @@ var (
 	intervalWrite  = flag.Bool("interval.write", false, "write the tables of docs/performance.md anew")
 )
 
-// ways are how the nodes publish. The last one has the naive pipeline in place of collect, merge, find and sink.
+// ways are the ways in which nodes publish. The last one replaces collect, merge, find and sink by the naive pipeline.
 var ways = []struct {
 	name  string
 	load  producers.Load
@@ -64,9 +64,9 @@ var ways = []struct {
 	{"one client, naive pipeline", producers.Load{}, true},
 }
 
-// TestInterval measures an interval of a whole machine on the brokers that there are. How long does it take from the
-// first record to the last committed summary, and how much CPU of which part? Everything runs in this process but the
-// nodes and a real Kafka. The parts are told apart by labels of a CPU profile.
+// TestInterval measures an interval of a whole machine on the available brokers: the time from the first record to the
+// last committed summary, and the CPU time of each part. Everything runs in this process except the nodes and a real
+// Kafka. Labels of a CPU profile distinguish the parts.
 func TestInterval(t *testing.T) {
 	if !*benchInterval {
 		t.Skip("INTERVAL NOT MEASURED: make bench-interval does")
@@ -81,7 +81,7 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-// measurement is what TestInterval finds for one way to publish. Times are medians in milliseconds.
+// measurement is the result of TestInterval for one way to publish. Times are medians in milliseconds.
 type measurement struct {
 	Way         string `json:"way"`
 	Brokers     string `json:"brokers"`
@@ -108,7 +108,7 @@ type measurement struct {
 	GarbageMs float64            `json:"garbage_ms"` // of CPUMs and LoadMs
 }
 
-// interval is what is known of one interval. Times are in milliseconds since 1970.
+// interval holds the facts about one interval. Times are in milliseconds since 1970.
 type interval struct {
 	sent, appended, tick int64 // the first record's, the last record's, the last Tick's
 	summary              int64 // when a reader had the last one
@@ -214,14 +214,14 @@ func (s *system) startLoad(load producers.Load) *process {
 	return p
 }
 
-// cpu is what the process used so far.
+// cpu returns the CPU time of the process so far.
 func (p *process) cpu() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return cpuOf(p.t, strconv.Itoa(p.cmd.Process.Pid))
 }
 
-// cpuOf is what a process used so far, by its id.
+// cpuOf returns the CPU time of a process so far, by its id.
 func cpuOf(t *testing.T, pid string) time.Duration {
 	t.Helper()
 	used, err := statTime(filepath.Join("/proc", pid, "stat"))
@@ -231,7 +231,7 @@ func cpuOf(t *testing.T, pid string) time.Duration {
 	return used
 }
 
-// statTime is what a process or a thread used so far, by its file of the kernel.
+// statTime returns the CPU time of a process or a thread so far, from its stat file.
 func statTime(file string) (sum time.Duration, err error) {
 	stat, err := os.ReadFile(file)
 	if err != nil {
@@ -257,7 +257,7 @@ func (s *system) startPart(name string, run func(ctx context.Context) error) {
 	labelled(name, func() { s.parts = append(s.parts, s.start(name, run).stop) })
 }
 
-// intervals adds to what the reader saw what the log of counters has.
+// intervals adds the facts in the log of counters to the reader's observations.
 func (s *system) intervals(seen *summariesSeen) map[int64]interval {
 	adm := kadm.NewClient(s.cl)
 	all := seen.at
@@ -300,7 +300,7 @@ func (s *system) intervals(seen *summariesSeen) map[int64]interval {
 	return all
 }
 
-// judge takes the times of the intervals that ended between from and to, and of the first one that was complete.
+// judge takes the times of the intervals that ended between from and to, and of the first complete one.
 func (m *measurement) judge(t *testing.T, all map[int64]interval, started, from, to time.Time) {
 	t.Helper()
 	var produce, summary, wall []float64
@@ -334,7 +334,8 @@ func medianOf(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// stages say which part of the work a stack is of: the first that matches a function in it, from the innermost on.
+// stages assign stacks to parts of the work: the first stage counts that matches a function in the stack, from the
+// innermost on.
 var stages = []struct {
 	stage    string
 	function *regexp.Regexp
@@ -433,14 +434,14 @@ func parseTrace(text string) (part string, stack []string, seconds float64) {
 	return part, stack, seconds
 }
 
-// cpuTime is what this process used so far.
+// cpuTime returns the CPU time of this process so far.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // does not fail for ourselves
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// brokersCPU is what the brokers of bin/kafka used so far.
+// brokersCPU returns the CPU time of the brokers of bin/kafka so far.
 func (s *system) brokersCPU() (sum time.Duration) {
 	for _, pid := range brokersPids() {
 		sum += cpuOf(s.t, pid)
@@ -448,7 +449,7 @@ func (s *system) brokersCPU() (sum time.Duration) {
 	return sum
 }
 
-// brokersPids are the processes of bin/kafka; none on the embedded broker.
+// brokersPids returns the ids of the processes of bin/kafka; none with the embedded broker.
 func brokersPids() (pids []string) {
 	text, err := os.ReadFile(filepath.Join(os.Getenv("KAFKA_DIR"), "pids"))
 	if err != nil {
@@ -499,7 +500,7 @@ func (s *summariesSeen) follow(ctx context.Context, cfg config.Config) error {
 	})
 }
 
-// followTopic hands over what is committed to a topic until ctx ends.
+// followTopic passes the committed records of a topic to f until ctx ends.
 func followTopic(ctx context.Context, cfg config.Config, topic string, f func(r *kgo.Record) error) error {
 	opts, err := kafka.ClientOpts(ctx, cfg)
 	if err != nil {
@@ -521,7 +522,8 @@ func followTopic(ctx context.Context, cfg config.Config, topic string, f func(r 
 	return nil
 }
 
-// runNaive is the naive pipeline on a topic of counters. Its summaries go to a topic that nobody else uses then.
+// runNaive runs the naive pipeline on a topic of counters. Its summaries go to a topic that nobody else uses in that
+// case.
 func runNaive(ctx context.Context, cfg config.Config, seen *summariesSeen) error {
 	opts, err := kafka.ClientOpts(ctx, cfg)
 	if err != nil {
@@ -605,7 +607,7 @@ func (m *measurement) append(t *testing.T, file string) {
 	}
 }
 
-// brokersThreads is what the threads of the brokers used so far, by group, for whoever asks why they work so hard.
+// brokersThreads returns the CPU time of the brokers' threads so far, by group, to show the cause of their load.
 func brokersThreads() map[string]time.Duration {
 	used := map[string]time.Duration{}
 	for _, pid := range brokersPids() {
@@ -613,7 +615,7 @@ func brokersThreads() map[string]time.Duration {
 		for _, task := range tasks {
 			name, err := os.ReadFile(filepath.Join(task, "comm"))
 			if err != nil {
-				continue // it has ended
+				continue // the thread has ended
 			}
 			took, err := statTime(filepath.Join(task, "stat"))
 			if err != nil {
@@ -627,7 +629,7 @@ func brokersThreads() map[string]time.Duration {
 
 var threadNumber = regexp.MustCompile(`[-#]?\d+$`)
 
-// requestCounts is how many requests of each kind the embedded broker got.
+// requestCounts counts the requests of each kind that the embedded broker got.
 type requestCounts struct {
 	mu    sync.Mutex
 	byKey map[string]int

@@ -19,9 +19,9 @@ var (
 	killFor  = flag.Duration("kill.for", time.Minute, "how long the kill test kills")
 )
 
-// TestKill runs every service as a process of its own, two of most. For a minute it kills them, and stops them for
-// longer than their groups wait. It takes their partitions away by force. Then all that is left must be as if nothing
-// had happened.
+// TestKill runs every service as a process of its own, most of them twice. For a minute it kills processes, stops them
+// for longer than their groups wait, and takes their partitions away by force. In the end the topics and the archive
+// must look as if nothing had happened.
 func TestKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-full runs it")
@@ -89,8 +89,8 @@ const (
 	actStart = "start" // again, after a kill
 	actStop  = "stop"  // SIGSTOP
 	actCont  = "cont"  // SIGCONT
-	actFence = "fence" // what a second owner of a transactional id does first
-	actFault = "fault" // records that are late, twice, misrouted or none
+	actFence = "fence" // the first step of a second owner of a transactional id
+	actFault = "fault" // late, repeated, misrouted or invalid records
 )
 
 type action struct {
@@ -99,10 +99,11 @@ type action struct {
 	target string // process; with fence transactional id, less the prefix
 }
 
-// schedule is a function of its arguments alone. In each round every kind of service loses a process, one is stopped,
-// and partitions are taken by force, in any order. What is killed or stopped already is left alone meanwhile.
+// schedule returns the actions of a run. They depend on its arguments only. In each round every kind of service loses a
+// process, one is stopped, and partitions are taken by force, in any order. A killed or stopped process is left alone
+// meanwhile.
 //
-// Of find it knows only where find has rules of its own.
+// find takes part only if it has rules of its own.
 func schedule(seed uint64, length time.Duration, cfg config.Config) []action {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	between := func(low, high time.Duration) time.Duration { return low + time.Duration(rng.Int64N(int64(high-low))) }
@@ -153,7 +154,7 @@ func schedule(seed uint64, length time.Duration, cfg config.Config) []action {
 		}
 		for _, kind := range kinds {
 			turns = append(turns, func() {
-				pause := time.Duration(0) // in turn at once, and after what may be more than a session
+				pause := time.Duration(0) // in turn at once, and after more than a session
 				if kills[kind]++; kills[kind]%2 == 0 {
 					pause = between(time.Second, 7*time.Second)
 				}
@@ -171,7 +172,7 @@ func schedule(seed uint64, length time.Duration, cfg config.Config) []action {
 	return actions
 }
 
-// perform does what a schedule says and counts it, by action and kind of service.
+// perform performs the actions of a schedule and counts them, by action and kind of service.
 func (s *system) perform(actions []action, services map[string]*process) map[string]int {
 	s.t.Helper()
 	began := time.Now()

@@ -29,7 +29,7 @@ type tried struct {
 func (x tried) String() string { return fmt.Sprintf("%v %v %s", x.operation, x.kind, x.name) }
 
 // TestPermissionMatrix tries every operation on every topic, group and transactional id with the user of every role.
-// What kafka.Rights has is granted, and nothing else.
+// Exactly the rights in kafka.Rights are granted.
 func TestPermissionMatrix(t *testing.T) {
 	if os.Getenv("KAFKA_SASL_SEEDS") == "" {
 		t.Skip("SKIPPED: NO PERMISSION WAS TRIED, for KAFKA_SASL_SEEDS is not set: make test-kafka does")
@@ -120,7 +120,7 @@ func mayDo(rights []kafka.Right, what tried, prefix string) bool {
 // errUndecided is of an operation that failed for another reason than a missing permission.
 var errUndecided = errors.New("not a matter of permissions")
 
-// decided returns nil where the broker would have done what was asked, and an error that says that it may not.
+// decided returns nil if the broker would have performed the request, and an error if it refused permission.
 func decided(err error) error {
 	switch {
 	case err == nil, errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.CoordinatorNotAvailable):
@@ -132,7 +132,7 @@ func decided(err error) error {
 	return fmt.Errorf("%w: %w", errUndecided, err)
 }
 
-// tryAll tries everything with a configuration's user. What it writes is in topics of this test alone.
+// tryAll tries everything with a configuration's user. It writes only to topics of this test.
 func (s *system) tryAll(as config.Config, some string) map[tried]error {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
@@ -149,7 +149,7 @@ func (s *system) tryAll(as config.Config, some string) map[tried]error {
 		s.t.Cleanup(cl.Close)
 		return cl
 	}
-	// Without idempotence: a producer's id is a matter of the cluster where no topic may be written.
+	// Without idempotence: if no topic may be written, a producer's id is a permission of the cluster.
 	cl := client(kgo.DisableIdempotentWrite(), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	adm := kadm.NewClient(cl)
 	done := map[tried]error{}
@@ -205,7 +205,8 @@ func (s *system) tryAll(as config.Config, some string) map[tried]error {
 	return done
 }
 
-// tryTopics tries all but reading, topic by topic: kadm returns no answer for the others where it may not ask for one.
+// tryTopics tries everything except reading, topic by topic: if kadm may not ask for one topic, it returns no answer
+// for the others.
 func (s *system) tryTopics(
 	ctx context.Context, cl *kgo.Client, adm *kadm.Client, names []string,
 	note func(name string, operation kmsg.ACLOperation, err error),

@@ -77,7 +77,7 @@ func TestMetadataLoad(t *testing.T) {
 		took.Seconds(), float64(asked)/took.Seconds(), cpu/time.Duration(max(1, asked)))
 }
 
-// brokerCPU is how much CPU a process has used.
+// brokerCPU returns the CPU time of a process so far.
 func brokerCPU(t *testing.T, pid string) time.Duration {
 	t.Helper()
 	text, err := os.ReadFile("/proc/" + pid + "/stat")

@@ -23,12 +23,13 @@ var (
 )
 
 const (
-	// mixedSettle is for groups after the last kill: a session and a rebalance of the dead, and processes that start.
+	// mixedSettle is the time for groups after the last kill: a session and a rebalance of the dead, and the start of
+	// processes.
 	mixedSettle = 15 * time.Second
 )
 
-// TestMixedNames kills services whose lives have a name in their group or have none, by chance, often while they still
-// join. At the end every partition must have a live owner, which is one that commits.
+// TestMixedNames kills services at random, often while they still join. Some of their lives have a static name in their
+// group, others have none. At the end every partition must have a live owner, which commits.
 func TestMixedNames(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-full runs it")
@@ -99,7 +100,7 @@ func mixNames(t *testing.T, rng *rand.Rand) {
 			time.Sleep(time.Duration(rng.Int64N(int64(2 * time.Second))))
 		}
 	}
-	time.Sleep(mixedSettle) // no look tells whether the group will yet move a partition to a dead member
+	time.Sleep(mixedSettle) // no state shows whether the group will yet move a partition to a dead member
 	settled := time.Now()
 	var silent []string
 	defer func() {
@@ -120,7 +121,7 @@ func mixNames(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// silentSince are the partitions of collect, merge and find without a commit since then.
+// silentSince returns the partitions of collect, merge and find without a commit since a time.
 func (s *system) silentSince(since time.Time) (silent []string) {
 	for topic, partitions := range map[string]int{
 		schemas.TopicProgress: s.cfg.Collectors, schemas.TopicMergeProgress: s.cfg.Partitions.Partials,
@@ -139,7 +140,7 @@ func (s *system) silentSince(since time.Time) (silent []string) {
 	return silent
 }
 
-// groups tells who has which partitions.
+// groups describes the owners of partitions.
 func (s *system) groups() string {
 	described, err := kadm.NewClient(s.cl).DescribeGroups(s.t.Context(), s.cfg.Prefix+"collect", s.cfg.Prefix+"merge",
 		s.cfg.Prefix+"find")

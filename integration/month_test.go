@@ -28,8 +28,8 @@ while n == 0 or not os.path.exists("stop"):
 print(n, sorted(seen))
 `
 
-// TestMadeUpMonth runs the commands that docs/archive.md begins with, on three days in place of a month. Readers with
-// the lock run beside the compaction, and see every row once. The queries find what was made up.
+// TestMadeUpMonth runs the first commands of docs/archive.md, on three days in place of a month. Readers with the lock
+// run beside the compaction, and see every row once. The queries find the made-up problems.
 func TestMadeUpMonth(t *testing.T) {
 	withoutBrokers(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)

@@ -13,9 +13,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// naive is a pipeline as one would write it in an afternoon, to compare with. goavro decodes each record into maps. A
-// job's values gather in slices by metric, slices.Sort sorts them, and goavro writes what follows. It does less than
-// weir: no certified summaries, no _system, no node means, no checks, no exactly-once.
+// naive is a pipeline as one would write it in an afternoon, for comparison. goavro decodes each record into maps. A
+// job's values are collected in slices by metric, slices.Sort sorts them, and goavro writes the result. It does less
+// than weir: no certified summaries, no _system, no node means, no checks, no exactly-once.
 type naive struct {
 	codecs  map[uint64]*goavro.Codec // by fingerprint
 	out     *goavro.Codec

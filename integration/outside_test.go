@@ -15,11 +15,12 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// outsideModules is where `make outside` installs what the outside reader needs. `make outside-spark` adds Spark.
+// outsideModules is the directory in which `make outside` installs the modules of the outside reader. `make
+// outside-spark` adds Spark.
 const outsideModules, sparkModules = "../bin/outside", "../bin/outside-spark"
 
-// TestOutsideReader has what weir wrote read by a program that shares no code with weir, and no library. Then it makes
-// sure that the program would have noticed what is wrong.
+// TestOutsideReader lets a program read weir's output that shares no code and no library with weir. Then it makes sure
+// that the program would have noticed errors.
 func TestOutsideReader(t *testing.T) {
 	beside(t)
 	reader := findReader(t)
@@ -112,7 +113,8 @@ func TestOutsideReader(t *testing.T) {
 	})
 }
 
-// findReader returns what runs the outside reader. The test ends here where Python or a module of it is missing.
+// findReader returns a function that runs the outside reader. It ends the test if Python or one of its modules is
+// missing.
 func findReader(t *testing.T) func(t *testing.T, config string) (status int, out string) {
 	t.Helper()
 	run := func(args ...string) (int, string) {
@@ -138,7 +140,7 @@ func findReader(t *testing.T) func(t *testing.T, config string) (status int, out
 	}
 }
 
-// outsidePython is a Python that has the modules of `make outside`.
+// outsidePython returns a Python with the modules of `make outside`.
 func outsidePython(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, "python3", args...)
@@ -156,7 +158,7 @@ func outsidePython(ctx context.Context, t *testing.T, args ...string) *exec.Cmd 
 	return cmd
 }
 
-// withoutModules skips a test loudly, or fails it where the modules are required.
+// withoutModules skips a test loudly, or fails it if the modules are required.
 func withoutModules(t *testing.T, what, why string) {
 	t.Helper()
 	missing := t.Skipf

@@ -14,7 +14,7 @@ import (
 
 var writePermissions = flag.Bool("permissions.write", false, "write the table of docs/security.md anew")
 
-// TestPermissionsPage: docs/security.md has the rights of each role that weir topics acl prints.
+// TestPermissionsPage: docs/security.md lists the same rights of each role as weir topics acl prints.
 func TestPermissionsPage(t *testing.T) {
 	t.Parallel()
 	const page, begin, end = "../docs/security.md", "<!-- rights: begin -->\n", "<!-- rights: end -->"

@@ -129,7 +129,7 @@ func (l *placesLog) forge(partition int32, job string, start int64) {
 	local := &schemas.NodeSummary{NodeHeader: b.NodeHeader, Reported: b.Reported}
 	for i := range b.Metrics {
 		m := reducedOf(l.hostile, &b.Metrics[i])
-		if m.Count > 0 && l.r.IntN(3) == 0 { // what no record shows to be a lie
+		if m.Count > 0 && l.r.IntN(3) == 0 { // no record reveals it as a lie
 			mean := (*m.Deciles)[l.r.IntN(11)]
 			m.Mean, m.Stddev = &mean, new([]float64{0, 1e9, 1e200}[l.r.IntN(3)])
 		}
@@ -260,7 +260,7 @@ func (l *placesLog) compare(key summaryKey, s *schemas.JobSummary, name string, 
 		l.t.Errorf("%v lacks %s among %d metrics", key, name, len(s.Metrics))
 		return
 	}
-	// Where no honest node is at a collector, the hostile node's value of a genuine metric counts in its own job.
+	// If a collector has no honest node, the hostile node's value of a genuine metric counts in its own job.
 	m, values := &s.Metrics[i], int64(len(want.values))
 	if m.Unit != of.Unit || m.Scope != of.Scope || m.Count < values || m.Count > values+l.forged[key] ||
 		int(m.Nodes) < len(want.nodes) {

@@ -13,7 +13,7 @@ import (
 	"github.com/weirhpc/weir/rules"
 )
 
-// writeTables writes what the archive knows of jobs, and makes their totals.
+// writeTables writes the archive's facts about jobs, and makes their totals.
 func writeTables(t *testing.T, dir string, all []askedJob) {
 	t.Helper()
 	var rows []jobs.Row

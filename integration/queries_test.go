@@ -47,7 +47,7 @@ type askedJob struct {
 	// Findings are severities by rule.
 	Findings map[string]float64 `json:"findings"`
 
-	level float64 // of its use of cores; 0: that of the older jobs
+	level float64 // of its use of cores; 0: the level of the older jobs
 }
 
 // askedUnits are the metrics of the jobs, with unit and scope.
@@ -62,7 +62,7 @@ const (
 	askedTopic = "weir." + schemas.TopicJobSummary
 )
 
-// TestQueriesPage runs each query and each program of docs/queries.md on an archive whose values are known. A program
+// TestQueriesPage runs each query and each program of docs/queries.md on an archive with known values. A program
 // without weir's code recomputes the answers from the values.
 func TestQueriesPage(t *testing.T) {
 	withoutBrokers(t)
@@ -114,7 +114,7 @@ func TestQueriesPage(t *testing.T) {
 	t.Logf("%s", python("files", after, filepath.Join(there, "truth.json")))
 }
 
-// writeReport writes the rows of `weir report system` of the archive, whose machine has 30 CPUs.
+// writeReport writes the rows of `weir report system` for the archive of a machine with 30 CPUs.
 func writeReport(t *testing.T, dir, path string) {
 	t.Helper()
 	cfg := config.Default()
@@ -217,7 +217,8 @@ func askedJobs() (jobs []askedJob) {
 	return append(jobs, askedClass(r, midnight)...)
 }
 
-// askedClass returns jobs of one size class, enough of them to tell users who are off their class, and with findings.
+// askedClass returns jobs of one size class with findings. There are enough of them to identify users who are off their
+// class.
 func askedClass(r *rand.Rand, midnight int64) (jobs []askedJob) {
 	for i := range 24 {
 		j := askedJob{
@@ -277,7 +278,7 @@ func (j *askedJob) draw(r *rand.Rand, cores int) map[string]map[string][]float64
 	return all
 }
 
-// machineOf returns the pseudo-job of all cores, or of those that no job holds.
+// machineOf returns the pseudo-job of all cores, or of the cores outside of jobs.
 func machineOf(jobs []askedJob, id string) askedJob {
 	m := askedJob{JobID: id, Start: math.MaxInt64}
 	last := int64(0)

@@ -14,16 +14,17 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// leastRatio is three quarters of how many times as long the naive pipeline took, when it was measured last. A change
-// that makes collect slower by more than a quarter falls below it.
+// leastRatio is three quarters of the ratio between the times of the naive pipeline and of weir in the last
+// measurement. A change that makes collect slower by more than a quarter falls below it.
 const (
 	measuredRatio = 2.7
 	leastRatio    = 0.75 * measuredRatio
 )
 
 // TestAgainstNaive folds one collector's share of an interval of SuperMUC by weir and by the naive pipeline, in turn.
-// Both begin with the bytes of the records, and end with those of the summaries. The test compares the CPU time of this
-// process, so it runs beside no other test. Both take their best of some tries, so that a busy machine does not matter.
+// Both begin with the bytes of the records, and end with the bytes of the summaries. The test compares the CPU time of
+// this process, so it runs beside no other test. The best of some tries counts for both, so that a busy machine does
+// not matter.
 func TestAgainstNaive(t *testing.T) {
 	if kafkatest.Raced || testing.Short() { // the detector slows down only a part; other packages run beside a short one
 		t.Skip("make test-full runs it")

@@ -14,8 +14,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// refusal is one thing that is wrong between a service and Kafka, and what the service has to say about it. One line
-// holds everything that says names, and the host.
+// refusal is one fault between a service and Kafka, and the text that the service has to log about it. A single line
+// must contain all of the names, and the host.
 type refusal struct {
 	name    string
 	service string
@@ -71,7 +71,7 @@ func refusals(prefix string) []refusal {
 			kafka.Brokers = k.cfg.Kafka.Brokers
 			return kafka
 		}, all["sink"], []string{"set kafka.tls.enabled to false"}},
-		// One that has expired ends the service at its start: TestExpiredCertificateIsStatus2.
+		// An expired certificate ends the service at its start: TestExpiredCertificateIsStatus2.
 		{"certificate that is not valid yet", "collect", func(k *keys, user string) config.Kafka {
 			k.issueFrom(user, time.Now().Add(time.Hour), 2*time.Hour)
 			return k.byCertificate(user)
@@ -91,7 +91,7 @@ func refusals(prefix string) []refusal {
 				func(r *role) { r.writes = drop(r.writes, schemas.TopicBalance) }),
 			[]string{prefix + schemas.TopicBalance, "permission on the topic is missing"},
 		},
-		{ // after a balancer that could write routes: without one it has nothing to send
+		{ // after a balancer that could write routes, without which it has nothing to send
 			"topic of the agent not writable", "simulate", byPassword, without("simulate",
 				func(r *role) { r.writes = nil }),
 			[]string{prefix + schemas.TopicCounters, "permission"},
@@ -112,8 +112,8 @@ func refusals(prefix string) []refusal {
 	}
 }
 
-// TestRefused runs services that Kafka refuses, one for each reason. Each has to say so in a line that names who it is,
-// where, what is refused and what mends it. It has to go on trying, and not to fill the log.
+// TestRefused runs services that Kafka refuses, one for each reason. Each has to log a line that names the user, the
+// place, the refused operation and the remedy. It has to go on trying, and must not fill the log.
 func TestRefused(t *testing.T) {
 	if os.Getenv("KAFKA_SASL_SEEDS") == "" || os.Getenv("KAFKA_MTLS_SEEDS") == "" || os.Getenv("KAFKA_DIR") == "" {
 		t.Skip("SKIPPED: NO SERVICE WAS REFUSED ANYTHING BY A KAFKA, for KAFKA_SASL_SEEDS, KAFKA_MTLS_SEEDS " +
@@ -140,7 +140,7 @@ func TestRefused(t *testing.T) {
 				args = append(args, "--simulate", fmt.Sprint(simulated))
 			case "find":
 				args = append(args, "--live")
-				s.tellOfAJob() // find writes nothing where it meets no job
+				s.tellOfAJob() // without a job, find writes nothing
 			}
 			p := m.add(c.service+"-"+user, nil, args...)
 			p.t = t
@@ -160,7 +160,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// tellOfAJob writes a summary, as collect does.
+// tellOfAJob writes a summary in place of collect.
 func (s *system) tellOfAJob() {
 	s.t.Helper()
 	ms := s.cfg.Interval.Milliseconds()
@@ -177,7 +177,7 @@ func (s *system) tellOfAJob() {
 	}
 }
 
-// linesWith returns the warnings of a log that hold all the texts.
+// linesWith returns the warnings of a log that contain all of the texts.
 func linesWith(t *testing.T, file string, texts []string) []string {
 	t.Helper()
 	b, err := os.ReadFile(file)

@@ -22,7 +22,7 @@ import (
 	"github.com/weirhpc/weir/derive"
 )
 
-// TestReplayOnABroker replays logs on a broker: all of them, a part of the time, the life of a job, and into an
+// TestReplayOnABroker replays logs on a broker: the whole logs, a part of the time, the life of a job, and into an
 // archive. Then their beginnings are deleted.
 func TestReplayOnABroker(t *testing.T) {
 	t.Parallel()

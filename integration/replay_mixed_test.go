@@ -11,8 +11,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// mixedLog is a log whose nodes do not agree on units, scopes, and on which metrics there are. Values are missing or
-// infinite, and some records have nearly as many metrics as a record may have.
+// mixedLog returns a log of nodes that disagree on units, scopes, and on the set of metrics. Values are missing or
+// infinite, and some records have nearly the largest allowed number of metrics.
 func mixedLog(t *testing.T, seed uint64, intervals int64) *foldLog {
 	t.Helper()
 	l := &foldLog{t: t, r: rand.New(rand.NewPCG(seed, 2))}
@@ -120,8 +120,8 @@ func (l *foldLog) mixedBatch(node, job string, start int64) *schemas.CounterBatc
 	return b
 }
 
-// TestReplayOfMixedRecords: where the nodes of a job do not agree, a replay decides as collect and merge do. So does an
-// audit.
+// TestReplayOfMixedRecords: if the nodes of a job disagree, a replay and an audit decide in the same way as collect and
+// merge.
 func TestReplayOfMixedRecords(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(kafkatest.Cases(5, 1)) {

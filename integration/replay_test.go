@@ -28,7 +28,7 @@ func keyOf(s *schemas.JobSummary) summaryKey {
 	return summaryKey{schemas.JobKey{JobID: s.JobID, Restart: s.Restart}, s.IntervalStart}
 }
 
-// replayTerms are those of a replay of all jobs and intervals.
+// replayTerms returns the terms of a replay of all jobs and intervals.
 func replayTerms() replay.Terms {
 	return replay.Terms{
 		Cluster: foldCluster, Collectors: foldCollectors, Sketch: auditedSketch,
@@ -67,7 +67,8 @@ func (b *bookkept) collected() map[summaryKey]*schemas.JobSummary {
 	return all
 }
 
-// compareReplay compares a replayed summary with that of the topic. It returns whether the topic's was an estimate.
+// compareReplay compares a replayed summary with the summary on the topic. It returns whether the topic's was an
+// estimate.
 func compareReplay(t *testing.T, got, want *schemas.JobSummary) (estimate bool) {
 	t.Helper()
 	at := fmt.Sprintf("job %s interval %d", want.JobID, want.IntervalStart)
@@ -137,8 +138,9 @@ func nearly(a, b float64) bool {
 	return a == b || math.Abs(a-b) <= 1e-9*math.Max(math.Abs(a), math.Abs(b))
 }
 
-// TestReplayAgreesWithTheFolds: without late records a replay has the summaries of the topic. Those of whole jobs are
-// equal bit for bit, with their certified summaries. Those of split jobs are exact, and lie in the topic's brackets.
+// TestReplayAgreesWithTheFolds: without late records a replay returns the summaries of the topic. Summaries of whole
+// jobs are equal bit for bit, including their certified summaries. Summaries of split jobs are exact, and lie within
+// the topic's brackets.
 func TestReplayAgreesWithTheFolds(t *testing.T) {
 	t.Parallel()
 	b := bookkeep(t, auditedLog(t, 30), nil)
@@ -213,7 +215,7 @@ func TestReplayLooksAhead(t *testing.T) {
 	}
 }
 
-// TestReplayOfChosenJobs: a replay of some jobs and intervals has these, and holds nothing of others.
+// TestReplayOfChosenJobs: a replay of some jobs and intervals returns exactly these, and holds nothing of others.
 func TestReplayOfChosenJobs(t *testing.T) {
 	t.Parallel()
 	b := bookkeep(t, auditedLog(t, 30), nil)
@@ -243,8 +245,8 @@ func TestReplayOfChosenJobs(t *testing.T) {
 	}
 }
 
-// TestReplayComputesMetrics: a metric that is defined has the values that the recorded ones give, CPU by CPU, with the
-// moments of an exact fold. Jobs that were reduced on their node have no values, and are named.
+// TestReplayComputesMetrics: a defined metric takes the values that its formula gives for the recorded ones, CPU by
+// CPU, with the moments of an exact fold. Jobs that were reduced on their node have no values, and are named.
 func TestReplayComputesMetrics(t *testing.T) {
 	t.Parallel()
 	b := bookkeep(t, auditedLog(t, 10), nil)
@@ -294,7 +296,7 @@ func TestReplayComputesMetrics(t *testing.T) {
 	}
 }
 
-// TestReplayHoldsOpenIntervals: what a replay holds in memory does not grow with the log.
+// TestReplayHoldsOpenIntervals: the memory of a replay does not grow with the log.
 func TestReplayHoldsOpenIntervals(t *testing.T) {
 	t.Parallel()
 	_, _, short := bookkeep(t, auditedLog(t, 70), nil).replayed(replayTerms())

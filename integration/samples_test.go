@@ -24,8 +24,8 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// TestSamples kills `weir samples` again and again while simulated nodes publish. Then DuckDB finds every value that
-// the agents published once, and the queries of the page answer what the records say.
+// TestSamples kills `weir samples` again and again while simulated nodes publish. Then DuckDB finds every published
+// value exactly once, and the queries of the page return answers that agree with the records.
 func TestSamples(t *testing.T) {
 	beside(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
@@ -94,7 +94,7 @@ func (s *system) unusable(partition int32) []*kgo.Record {
 	return records
 }
 
-// outsideSample is a row as DuckDB has it, and as a record has it.
+// outsideSample is a row as read by DuckDB, and as recomputed from a record.
 type outsideSample struct {
 	Partition, Restart                      int32
 	Position, Start, Length, Sampled        int64
@@ -177,7 +177,7 @@ func (s *system) duckdb(ctx context.Context, query string) (rows [][]json.RawMes
 		"hexed = lambda v: v.hex() if isinstance(v, float) else [hexed(x) for x in v] if isinstance(v, list) else v\n" +
 		"print(json.dumps([[hexed(v) for v in r] for r in duckdb.sql(sys.argv[1]).fetchall()]))"
 	cmd := outsidePython(ctx, s.t, "-c", program, query)
-	cmd.Dir = filepath.Dir(s.cfg.Sink.Dir) // which has archive/
+	cmd.Dir = filepath.Dir(s.cfg.Sink.Dir) // it contains archive/
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()

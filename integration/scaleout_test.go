@@ -32,11 +32,12 @@ var (
 
 const (
 	scaleOutInterval   = time.Second
-	scaleOutPartitions = 16 // of counters, which two and four processes can share evenly
+	scaleOutPartitions = 16 // of counters: two and four processes can share them evenly
 )
 
-// TestScaleOut measures how fast one, two and four collect processes work off the same backlog. Each has one processor.
-// The backlog is a minute of SuperMUC, an interval a second. Then one more process joins two, and takes only its share.
+// TestScaleOut measures how fast one, two and four collect processes work off the same backlog, each with one
+// processor. The backlog is a minute of SuperMUC, an interval a second. Then one more process joins two, and takes only
+// its share.
 func TestScaleOut(t *testing.T) {
 	if !*benchScaleOut {
 		t.Skip("SCALE-OUT NOT MEASURED: make bench-scaleout does")
@@ -92,15 +93,15 @@ func (s *system) forgetPositions() {
 	})
 }
 
-// drained is what a number of processes did in the time in which all of them had work.
+// drained is the work of a number of processes in the time in which all of them were busy.
 type drained struct {
 	processes    int
 	values       int64
 	took         time.Duration
-	cpu, brokers time.Duration // cpu is that of all processes
+	cpu, brokers time.Duration // cpu is the sum over all processes
 }
 
-// sample is how far the partitions were at a time, and what had been used by then.
+// sample holds the positions of the partitions at a time, and the CPU time used by then.
 type sample struct {
 	at           time.Time
 	positions    map[int32]int64
@@ -190,7 +191,7 @@ func (d drained) row() string {
 		float64(d.cpu.Nanoseconds())/float64(d.values), 100*d.brokers.Seconds()/took, took)
 }
 
-// joinOneMore starts one more process beside two, and fails where a partition moves that need not.
+// joinOneMore starts one more process beside two, and fails if a partition moves without need.
 func (s *system) joinOneMore(m *machine) {
 	s.t.Helper()
 	b := &bench{system: s, m: m}

@@ -16,7 +16,7 @@ import (
 // inUnit names the unit file in the environment of this test program when it stands in for systemd.
 const inUnit = "WEIR_TEST_IN_UNIT"
 
-// lenient and strict are the first argument of this program then.
+// lenient and strict are the first argument of this program in that case.
 const (
 	lenient = "lenient"
 	strict  = "strict"
@@ -52,7 +52,7 @@ func becomeUnit(file string, lenient bool, args []string) error {
 	if err != nil {
 		return err
 	}
-	runtime.LockOSThread() // capabilities and filters are those of the thread that executes the program
+	runtime.LockOSThread() // capabilities and filters belong to the thread that executes the program
 	if err := u.limit(); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func becomeUnit(file string, lenient bool, args []string) error {
 	return fmt.Errorf("executing %q: %w", args, syscall.Exec(args[0], args, env))
 }
 
-// limit sets the resource limits, and takes the capabilities away that the unit has not.
+// limit sets the resource limits, and drops the capabilities that the unit does not grant.
 func (u unit) limit() error {
 	for key, resource := range map[string]int{
 		"LimitCORE": unix.RLIMIT_CORE, "LimitNOFILE": unix.RLIMIT_NOFILE,
@@ -90,7 +90,7 @@ func (u unit) limit() error {
 		}
 	}
 	if os.Geteuid() != 0 {
-		return nil // it has no capabilities to take away
+		return nil // there are no capabilities to drop
 	}
 	keep := map[string]int{"CAP_PERFMON": unix.CAP_PERFMON}
 	kept := map[int]bool{}
@@ -139,7 +139,7 @@ func (u unit) filter() ([]unix.SockFilter, error) {
 		{Code: result, K: unix.SECCOMP_RET_KILL_PROCESS},
 		{Code: load, K: number},
 	}
-	// only refuses a call unless one of its arguments, masked, is one of those allowed.
+	// only refuses a call unless one of its arguments, masked, is among the allowed values.
 	only := func(call, argument int, mask uint32, allowed ...uint32) {
 		body := []unix.SockFilter{{Code: load, K: uint32(arg + 8*argument)}, {Code: and, K: mask}}
 		for i, value := range allowed {

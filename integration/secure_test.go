@@ -27,21 +27,21 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// firstCertificates is how long the certificates hold that the services start with. They are renewed before, even on a
-// slow machine.
+// firstCertificates is the lifetime of the certificates with which the services start. They are renewed before it ends,
+// even on a slow machine.
 const firstCertificates = time.Minute
 
-// askedAgain is after how long, at the most, Kafka asks a client that stays connected for its password again.
+// askedAgain is the longest time after which Kafka asks a connected client for its password again.
 const askedAgain = 10 * time.Second
 
-// role is what a service may do.
+// role holds the permissions of a service.
 type role struct {
 	writes, reads []string // topics
-	group         string   // empty: none
-	transactions  string   // what its transactional ids begin with; empty: none
+	group         string   // empty: no group
+	transactions  string   // prefix of its transactional ids; empty: no transactions
 }
 
-// roles are those of kafka.Rights that are services. What the nodes are simulated by has the agent's.
+// roles returns the roles of kafka.Rights that are services. The process that simulates nodes takes the agent's role.
 func roles() map[string]role {
 	all := map[string]role{}
 	for service, name := range map[string]string{
@@ -70,16 +70,16 @@ func roles() map[string]role {
 	return all
 }
 
-// withoutPrefix is a configuration whose topics have the names of package schemas.
+// withoutPrefix returns a configuration that uses the topic names of package schemas.
 func withoutPrefix() config.Config {
 	cfg := config.Default()
 	cfg.Prefix = ""
 	return cfg
 }
 
-// TestSecure runs every service over TLS, of two one with a password and one with a certificate. Each has the least
-// permissions of its role, and gets new certificates and passwords while it runs. The old ones hold no longer when a
-// broker comes back that all must connect to anew.
+// TestSecure runs every service over TLS. Of two processes of a service, one uses a password and one a certificate.
+// Each has the least permissions of its role, and gets new certificates and passwords while it runs. The old ones are
+// refused after a broker restart that forces all clients to connect again.
 func TestSecure(t *testing.T) {
 	if os.Getenv("KAFKA_SASL_SEEDS") == "" || os.Getenv("KAFKA_MTLS_SEEDS") == "" {
 		t.Skip("SKIPPED: NO TLS, NO PASSWORD AND NO CERTIFICATE WAS TRIED, for KAFKA_SASL_SEEDS and KAFKA_MTLS_SEEDS " +
@@ -116,7 +116,7 @@ func TestSecure(t *testing.T) {
 	for name := range roles() {
 		k.issue(name, time.Hour)
 	}
-	time.Sleep(3 * time.Second) // services look at the files and say what is wrong
+	time.Sleep(3 * time.Second) // the services check the files and log the faults
 	if n := m.count("level=WARN") - calm; n > 0 && !w.within(before.UnixMilli(), time.Now().UnixMilli()) {
 		t.Errorf("new certificates in place of those in use are worth %d warnings", n)
 	}
@@ -140,7 +140,7 @@ func TestSecure(t *testing.T) {
 	if n := m.count("unknown certificate") + m.count("bad certificate"); n > 0 {
 		t.Errorf("Kafka refused certificates, by %d lines: a new connection was made with an old one", n)
 	}
-	// Of two services one could do the other's work: those with passwords have to do all for a while.
+	// One process of a service could do the work of the other, so the ones with passwords work alone for a while.
 	seconds := []*process{
 		services["balance-b"], services["collect-b"], services["merge-b"], services["find-b"],
 		services["sink-b"],
@@ -204,7 +204,7 @@ func (m *machine) count(text string) int {
 // user is who a service is, by password and by certificate. Permissions outlast a test, so no two tests have the same.
 func (s *system) user(role string) string { return s.cfg.Prefix + role }
 
-// permit gives a user what a role needs and nothing else.
+// permit gives a user exactly the permissions of a role.
 func (s *system) permit(name string, r role) {
 	s.t.Helper()
 	var acls []*kadm.ACLBuilder
@@ -235,10 +235,10 @@ func (s *system) permit(name string, r role) {
 	}
 }
 
-// electPreferred gives a broker that was away back what it led.
+// electPreferred gives a broker that was away its partitions back.
 func (s *system) electPreferred() {
 	s.t.Helper()
-	// It says of most partitions that they need none.
+	// For most partitions the answer is that no election is needed.
 	if _, err := kadm.NewClient(s.cl).ElectLeaders(s.t.Context(), kadm.ElectPreferredReplica, nil); err != nil {
 		s.t.Fatal(err)
 	}
@@ -338,7 +338,7 @@ func (k *keys) byPassword(role string) config.Kafka {
 	return settings
 }
 
-// copy keeps what a role proves itself by now: by certificate and by password.
+// copy keeps the present credentials of a role: by certificate and by password.
 func (k *keys) copy(role string) []config.Kafka {
 	k.t.Helper()
 	kept := *k
@@ -353,7 +353,7 @@ func (k *keys) copy(role string) []config.Kafka {
 	return []config.Kafka{kept.byCertificate(role), kept.byPassword(role)}
 }
 
-// judgeOld holds that new connections needed what is new: what was before is refused.
+// judgeOld requires that new connections need the new credentials: the old ones are refused.
 func (k *keys) judgeOld(old []config.Kafka) {
 	k.t.Helper()
 	for _, settings := range append(old, k.byCertificate("sink"), k.byPassword("sink")) {

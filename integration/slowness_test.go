@@ -12,16 +12,16 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// slowness asks the broker for something all the time, and notes when an answer was slow to come. What a busy machine
-// delays by more than a grace, a margin or a limit is then nobody's fault.
+// slowness sends requests to the broker all the time, and notes slow answers. If a busy machine delays an event by more
+// than a grace, a margin or a limit, no part of weir is at fault.
 type slowness struct {
 	*part
 	mu   sync.Mutex
 	slow [][2]int64 // when each was asked for, and when it came, in ms
 }
 
-// watchMachine begins to ask, until the watch is stopped or the test ends. An answer is slow by a small part of what a
-// machine may delay a record.
+// watchMachine begins to send requests, until the watch is stopped or the test ends. The limit of a slow answer is a
+// small part of the delay that a record may have.
 func (s *system) watchMachine() *slowness {
 	w, limit := &slowness{}, s.cfg.Interval/20
 	w.part = s.start("the one who asks", func(ctx context.Context) error {

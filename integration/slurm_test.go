@@ -103,12 +103,12 @@ func (s *slurmCluster) run(name string, args ...string) string {
 func (s *slurmCluster) submit(args ...string) string {
 	s.t.Helper()
 	args = append([]string{"--parsable", "--output=/dev/null"}, args...)
-	// It reports its own number and restart, and what it did not write itself.
+	// It reports its own number and restart in a file that it did not make.
 	report := `while sleep 0.5; do echo "own_job $SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}" >>"$WEIR_REPORT_FILE"; done`
 	return s.run("sbatch", append(args, "--wrap="+report)...)
 }
 
-// nodes returns where a job runs; empty while it does not.
+// nodes returns the nodes of a running job; empty if it does not run.
 func (s *slurmCluster) nodes(id string) string {
 	s.t.Helper()
 	return s.run("squeue", "--noheader", "--states=RUNNING", "--Format=NodeList:0", "--jobs="+id)
@@ -153,7 +153,7 @@ func TestSlurm(t *testing.T) {
 	}
 	s.eventually("rows of idle nodes", func() bool { return len(s.rows()[schemas.JobKey{JobID: schemas.JobRest}]) > 0 })
 
-	// A user may put into a job's name what looks like another row of squeue, or another job of scontrol's.
+	// A job's name may contain text that looks like another row of squeue, or another job of scontrol's.
 	alone := slurm.submit("-N1", "--exclusive", "-w", "n1", "--job-name",
 		"x|y\n1|0|RUNNING\nJobId=2 JobName=z\n     Nodes=n2 CPU_IDs=0-1 Mem=0")
 	left := slurm.submit("-n1", "-c1", "-w", "n2")
@@ -214,7 +214,7 @@ func TestSlurm(t *testing.T) {
 	t.Logf("slurmd of %s was killed, and %v later its job had three intervals on %s", was,
 		time.Since(killed).Round(time.Second), slurm.nodes(requeued))
 
-	// A controller that hangs: its last jobs stay in force, and it is said since when.
+	// A controller that hangs: its last jobs stay in force, and the reason gives the time of its last answer.
 	slurm.signal("ctld", syscall.SIGSTOP)
 	list := schemas.JobKey{JobID: "_jobs-file"}
 	s.eventually("word of the controller's silence", func() bool {
@@ -276,7 +276,8 @@ func (s *slurmCluster) jobID(shown string) string {
 	return ""
 }
 
-// cpus returns what a job has of a node of partition smt in Linux's numbers: those of scontrol, by slurmd's own map.
+// cpus returns a job's CPUs on a node of partition smt in Linux's numbers: scontrol's numbers, converted by slurmd's
+// own map.
 func (s *slurmCluster) cpus(id, node string) (cpus []int32) {
 	s.t.Helper()
 	log, err := os.ReadFile(filepath.Join(s.dir, "log", node))
@@ -301,7 +302,7 @@ func (s *slurmCluster) cpus(id, node string) (cpus []int32) {
 	return cpus
 }
 
-// numbers returns those of a list such as 0-3,8.
+// numbers returns the numbers of a list such as 0-3,8.
 func numbers(t *testing.T, list string) (all []int32) {
 	t.Helper()
 	for part := range strings.SplitSeq(strings.TrimSpace(list), ",") {
@@ -337,7 +338,7 @@ func hostCPUs(t *testing.T) (cpus []int32) {
 	return cpus
 }
 
-// route returns the newest Route of a node; nil where there is none.
+// route returns the newest Route of a node, or nil.
 func (s *system) route(node string) (newest *schemas.Route) {
 	s.t.Helper()
 	for _, r := range s.read(schemas.TopicRoutes) {
@@ -353,7 +354,7 @@ func (s *system) route(node string) (newest *schemas.Route) {
 	return newest
 }
 
-// routed reports whether a Route has the job on its node.
+// routed reports whether a Route contains the job.
 func routed(r *schemas.Route, key schemas.JobKey) bool {
 	return slices.ContainsFunc(r.Entries, func(e schemas.RouteEntry) bool {
 		return e.JobID == key.JobID && e.Restart == key.Restart
@@ -400,7 +401,7 @@ func (s *system) jobs() map[schemas.JobKey]*schemas.Job {
 	return jobs
 }
 
-// wantRows waits until each job has so many complete rows of so many nodes.
+// wantRows waits until each job has count complete rows with its number of nodes.
 func (s *system) wantRows(count int, nodes map[schemas.JobKey]int32) {
 	s.t.Helper()
 	s.eventually(fmt.Sprintf("%d rows of each of %v", count, nodes), func() bool {
@@ -420,8 +421,8 @@ func (s *system) wantRows(count int, nodes map[schemas.JobKey]int32) {
 	})
 }
 
-// judgeSlurm looks at all rows. Each job has the numbers of nodes that it may have, and values of its CPUs of each node
-// that reported in time. Its intervals lie within its life and follow each other, but for the pause of one. No value is
+// judgeSlurm checks all rows. Each job has one of its allowed numbers of nodes, and values of its CPUs on each node
+// that reported in time. Its intervals lie within its life without gaps, except for the pause of one job. No value is
 // counted twice.
 func (s *system) judgeSlurm(nodes map[schemas.JobKey][]int32, paused schemas.JobKey) {
 	s.t.Helper()
@@ -492,8 +493,8 @@ func (s *system) judgeSlurm(nodes map[schemas.JobKey][]int32, paused schemas.Job
 		len(machineValues(rows)), len(slow))
 }
 
-// judgePause looks at a job that was suspended once. It has no rows meanwhile, what it had of its nodes is _rest, and
-// it goes on with an interval that it has whole.
+// judgePause checks a job that was suspended once. It has no rows meanwhile, its CPUs belong to _rest, and it continues
+// with a complete interval.
 func (s *system) judgePause(key schemas.JobKey, wentOnMs int64) {
 	s.t.Helper()
 	rows := s.rows()
@@ -522,8 +523,8 @@ func (s *system) judgePause(key schemas.JobKey, wentOnMs int64) {
 	}
 }
 
-// judgeReports looks at what jobs reported into the files that Slurm's hooks made: each its own number and restart, in
-// its own rows. The script of a heterogeneous job runs on its first component alone.
+// judgeReports checks the reports of jobs into the files that Slurm's hooks made: each its own number and restart, in
+// its own rows. The script of a heterogeneous job runs on its first component only.
 func (s *system) judgeReports(silent schemas.JobKey) {
 	s.t.Helper()
 	for key, of := range s.rows() {
@@ -546,8 +547,8 @@ func (s *system) judgeReports(silent schemas.JobKey) {
 	}
 }
 
-// slowIntervals returns those in which a node did not report in time, and their neighbours. The machine was busy, and
-// weir may have learnt late of what Slurm did.
+// slowIntervals returns the intervals in which a node did not report in time, and their neighbours. The machine was
+// busy, and weir may have heard late of Slurm's actions.
 func slowIntervals(rows map[schemas.JobKey][]*schemas.JobSummary) map[int64]bool {
 	slow := map[int64]bool{}
 	for _, of := range rows {
@@ -585,8 +586,8 @@ func (s *system) closedLog() []*kgo.Record {
 	return slices.DeleteFunc(log, func(r *kgo.Record) bool { return starts[r] > closed })
 }
 
-// coreValues returns of how many CPUs a row has values, and of how many it lacks them: those of one metric that every
-// CPU has. It lacks them of CPUs that Slurm knows and this machine does not have.
+// coreValues returns the numbers of CPUs with and without a value in a row, by a metric that every CPU has. CPUs lack
+// values if Slurm knows them and this machine does not have them.
 func coreValues(r *schemas.JobSummary) (values, lacks int64) {
 	for _, metric := range r.Metrics {
 		if metric.Name == "cpu_user" {

@@ -26,7 +26,7 @@ var synchrony = flag.Bool("synchrony", false, "measure how far apart nodes sampl
 const (
 	synchronyNodes     = 32 // with clocks of each kind, each with Kafka clients and a clock of its own
 	synchronyIntervals = 12
-	synchronyBusy      = 300 // nodes that publish beside them where there is load
+	synchronyBusy      = 300 // nodes that publish in addition to create load
 )
 
 // offClocks are the kinds of clocks: how far each may be from the truth, evenly in both directions.
@@ -39,9 +39,9 @@ var offClocks = []struct {
 	{"wrong, up to ±5 s", 5 * time.Second},
 }
 
-// TestSynchrony measures what NWPerf measured in section 3: how far from the boundary nodes sample, where their clocks
-// drift. Nodes with good and with bad clocks run beside each other, once by clock and once by triggers, idle and under
-// load. All of them are on this host, whose clock is the truth.
+// TestSynchrony repeats a measurement of NWPerf's section 3: the distance from the boundary at which nodes with
+// drifting clocks sample. Nodes with good and with bad clocks run beside each other, once by clock and once by
+// triggers, idle and under load. All of them are on this host, and its clock is the truth.
 func TestSynchrony(t *testing.T) {
 	if !*synchrony {
 		t.Skip("SYNCHRONY NOT MEASURED: make synchrony does")
@@ -64,7 +64,7 @@ func TestSynchrony(t *testing.T) {
 // measureSynchrony returns a row of the table for each kind of clock.
 func measureSynchrony(t *testing.T, sampling string, loaded bool) (rows []string) {
 	s := newSystem(t)
-	s.log = slog.New(slog.DiscardHandler) // what a hundred agents say of their start
+	s.log = slog.New(slog.DiscardHandler) // a hundred agents log their start
 	s.cfg.Agent.Sampling = sampling
 	rng := rand.New(rand.NewPCG(15, 15))
 	nodes := producers.SimulatedNodes(len(offClocks) * synchronyNodes)
@@ -119,7 +119,7 @@ func measureSynchrony(t *testing.T, sampling string, loaded bool) (rows []string
 	return rows
 }
 
-// judgeSynchrony writes what some nodes did in the intervals from begin on.
+// judgeSynchrony writes the results of some nodes in the intervals from begin on.
 func judgeSynchrony(
 	nodes []string, at map[string]map[int64]time.Duration, begin int64, interval time.Duration,
 ) string {

@@ -41,7 +41,7 @@ const (
 	takeoverInterval = 250 * time.Millisecond
 )
 
-// TestTakeover measures what an outage of one process costs, three times each, and prints a table. A measure above its
+// TestTakeover measures the cost of an outage of one process, three times each, and prints a table. A measure above its
 // goal fails the test.
 func TestTakeover(t *testing.T) {
 	if !*benchTakeover {
@@ -70,7 +70,7 @@ func TestTakeover(t *testing.T) {
 	t.Logf("%s, interval %v\n%s", b.where, takeoverInterval, b.table())
 }
 
-// bench is a running system and what was measured of it.
+// bench is a running system with its measurements.
 type bench struct {
 	*system
 	m        *machine
@@ -86,11 +86,11 @@ type bench struct {
 // measure is a row of the table.
 type measure struct {
 	what string
-	goal time.Duration // 0: none
+	goal time.Duration // 0: no goal
 	runs []time.Duration
 }
 
-// newBench starts a system whose configuration is changed before.
+// newBench starts a system with a changed configuration.
 func newBench(t *testing.T, change func(cfg *config.Config)) *bench {
 	t.Helper()
 	b := &bench{m: newMachine(t), where: "embedded broker", started: map[string]time.Time{}}
@@ -269,7 +269,7 @@ type place struct {
 	partition int32
 }
 
-// owner is a process that said it owns a partition, and when.
+// owner is a process that logged its ownership of a partition, and the time.
 type owner struct {
 	name  string
 	since time.Time
@@ -277,8 +277,8 @@ type owner struct {
 
 var ownedLine = regexp.MustCompile(`time=(\S+) .*msg="partition is ours" stage=(\w+) partition=(\d+)`)
 
-// owners are the last to have said, in their logs, that a partition is theirs. They say it once they have fenced their
-// predecessor, so that whatever is committed later is theirs.
+// owners returns the last process to log its ownership of each partition. A process logs it after fencing its
+// predecessor, so all later commits are its own.
 func (b *bench) owners() map[place]owner {
 	b.t.Helper()
 	owners := map[place]owner{}
@@ -302,7 +302,7 @@ func (b *bench) owners() map[place]owner {
 }
 
 // measureSink takes a sink away while so many summaries come that files are due by their size. The measure ends when
-// every partition has a file that was not there before.
+// every partition has a new file.
 func (b *bench) measureSink() {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
@@ -366,7 +366,7 @@ func (b *bench) untilFiles(what string, do func()) time.Duration {
 	return time.Since(began)
 }
 
-// archived is how many files each partition of summaries has.
+// archived returns the number of files in each partition of summaries.
 func (b *bench) archived() map[int]int {
 	b.t.Helper()
 	count := map[int]int{}
@@ -389,7 +389,7 @@ func (b *bench) measureEnds() {
 			p.start()
 			time.Sleep(2 * time.Second) // until it works
 		}
-		p.awaitSignals() // no part of what is measured
+		p.awaitSignals() // not a part of the measurement
 		began := time.Now()
 		p.end()
 		b.add(service(name)+", SIGTERM, until it has ended", 5*time.Second, time.Since(began))
@@ -399,7 +399,7 @@ func (b *bench) measureEnds() {
 	b.steady("merge")
 }
 
-// measureHungEnds is the same while the broker neither answers nor goes away.
+// measureHungEnds is the same while the broker hangs: it neither answers nor goes away.
 func (b *bench) measureHungEnds() {
 	b.t.Helper()
 	b.broker.signal(syscall.SIGSTOP)
@@ -465,7 +465,7 @@ func (b *bench) table() string {
 	return out.String()
 }
 
-// watcher reads the progress topics as any consumer would, read committed, and notes when it sees what.
+// watcher reads the progress topics as any consumer would, read committed, and notes the time of each sighting.
 type watcher struct {
 	interval time.Duration
 
@@ -521,8 +521,8 @@ func (w *watcher) firstAfter(at place, made time.Time) (time.Time, bool) {
 	return w.seen[at][i].seen, true
 }
 
-// busy are the partitions of a stage that have news in every interval. A partition of partials has none where no split
-// job falls into it.
+// busy returns the partitions of a stage with news in every interval. A partition of partials without a split job has
+// none.
 func (w *watcher) busy(stage string) []place {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -557,14 +557,14 @@ const (
 	soakGrowth    = 1.10            // at most, of the last third of the time over the second
 )
 
-// TestSoak kills and ends processes, one every few seconds, and watches those that go on: they must not grow by what
-// happens to the others. It prints how they were, by the minute.
+// TestSoak kills and ends processes, one every few seconds, and watches the surviving ones, which must not grow with
+// the number of restarts. It prints their usage by the minute.
 func TestSoak(t *testing.T) {
 	if *soakFor == 0 {
 		t.Skip("NOT SOAKED: make bench-soak does")
 	}
 	b := newBench(t, func(cfg *config.Config) {
-		// What has been read goes soon, so that the embedded broker does not hold all of it.
+		// Retention is short, so that the embedded broker does not hold all records.
 		cfg.Topics.CountersRetention, cfg.Topics.SummaryRetention = soakRetention, soakRetention
 	})
 	b.retain(soakRetention)
@@ -607,7 +607,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// retain shortens how long the topics keep what they hold.
+// retain shortens the retention of the topics.
 func (b *bench) retain(retention time.Duration) {
 	b.t.Helper()
 	var topics []string
@@ -633,17 +633,17 @@ func (b *bench) retain(retention time.Duration) {
 // watched is a process that must not grow.
 type watched struct {
 	*process
-	metrics string // URL; empty: it has none
+	metrics string // URL; empty: without metrics
 	samples []usage
 }
 
-// usage is what a process takes.
+// usage is the usage of a process.
 type usage struct {
 	at                                 time.Duration
 	rssMiB, goroutines, threads, files float64 // goroutines 0: not known
 }
 
-// watchProcess has a process show its metrics, from its next start on.
+// watchProcess lets a process serve its metrics, from its next start on.
 func (b *bench) watchProcess(p *process) *watched {
 	b.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -664,7 +664,7 @@ var (
 	goGoroutines  = regexp.MustCompile(`(?m)^go_goroutines (\d+)`)
 )
 
-// sample looks at the process as it is now.
+// sample measures the present usage of the process.
 func (w *watched) sample(t *testing.T, at time.Duration) {
 	t.Helper()
 	proc := fmt.Sprintf("/proc/%d", w.pid())
@@ -691,7 +691,7 @@ func (w *watched) sample(t *testing.T, at time.Duration) {
 	w.samples = append(w.samples, u)
 }
 
-// number is what a pattern finds in a text; 0 if it does not.
+// number returns the number that a pattern finds in a text, or 0.
 func number(pattern *regexp.Regexp, text []byte) float64 {
 	f := pattern.FindSubmatch(text)
 	if f == nil {
@@ -734,13 +734,13 @@ func (w *watched) judge(t *testing.T) {
 	flat("open files", second.files, last.files)
 	if last.goroutines > 0 {
 		flat("goroutines", second.goroutines, last.goroutines)
-	} else { // the runtime starts a thread now and then, and ends none: a poor measure where there is a better one
+	} else { // the runtime starts a thread now and then and never ends one, which makes threads a poor measure
 		t.Logf("%s: GOROUTINES NOT KNOWN, it shows no metrics", w.name)
 		flat("threads", second.threads, last.threads)
 	}
 }
 
-// soakTable is by minute what each process took: MiB resident, goroutines, open files.
+// soakTable writes the usage of each process by minute: MiB resident, goroutines, open files.
 func soakTable(all []*watched) string {
 	var out strings.Builder
 	out.WriteString("MiB resident / goroutines / open files\n| minute |")

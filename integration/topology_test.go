@@ -23,14 +23,14 @@ var runNamespaces = flag.Bool("namespaces", false,
 // of its uplink. All bridges are in a namespace of their own. All of it goes with the namespaces.
 type emulation struct {
 	t               *testing.T
-	name            string // of the namespace of the switches; those of the nodes begin with it
+	name            string // name of the namespace of the switches, and prefix of the nodes' namespaces
 	switches, nodes int
 }
 
 // emulatedHub is the address of the namespace of the switches.
 const emulatedHub = "10.77.255.1"
 
-// skipNamespaces skips the test where no cluster can be emulated.
+// skipNamespaces skips the test if no cluster can be emulated.
 func skipNamespaces(t *testing.T) {
 	t.Helper()
 	if !*runNamespaces {
@@ -98,7 +98,7 @@ func (e *emulation) removeAtEnd() {
 	})
 }
 
-// addNamespace adds one without IPv6, whose own packets would disturb.
+// addNamespace adds a namespace without IPv6, because IPv6 sends packets of its own that would disturb.
 func (e *emulation) addNamespace(name string) {
 	e.t.Helper()
 	e.run("netns", "add", name)
@@ -125,8 +125,8 @@ func (e *emulation) addSwitches() {
 	e.batch(e.name, lines)
 }
 
-// connect connects a node to its switch. It tells the node the hardware addresses of all others. The kernel learns few
-// of them by itself: its limit is for all namespaces together.
+// connect connects a node to its switch, and enters the hardware addresses of all others. The kernel would learn only
+// few of them by itself: its limit applies to all namespaces together.
 func (e *emulation) connect(i int) {
 	e.t.Helper()
 	e.batch(e.name, []string{
@@ -225,8 +225,8 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// meet has all nodes measure, by processes that meet at an address. It returns the network that is built of that, and
-// what the coordinator said.
+// meet lets all nodes measure, by processes that meet at an address. It returns the network built from the result, and
+// the coordinator's output.
 func (e *emulation) meet(ctx context.Context, binary, dir string) (n *network.Network, said string) {
 	e.t.Helper()
 	secret, matrix := filepath.Join(dir, "secret"), filepath.Join(dir, "latencies.csv")

@@ -19,7 +19,7 @@ import (
 	"github.com/weirhpc/weir/sink/totals"
 )
 
-// recomputation compares the totals with what DuckDB makes of the rows: how many differ, by column.
+// recomputation compares the totals with DuckDB's own totals of the rows: it counts the differences by column.
 const recomputation = `
 with r as (
   select s.*, epoch_ms(s.interval_start) as from_ms, epoch_ms(s.interval_start) + s.interval_ms as to_ms
@@ -65,8 +65,8 @@ select count(*), count(*) filter (t_intervals is distinct from intervals),
   count(*) filter (not final), count(*) filter (d5 < lo[6] or d5 > hi[6]), count(lo)
 from pairs`
 
-// TestTotalsEqualDuckDB makes totals of jobs whose dates are compacted, and whose dates are not. DuckDB recomputes from
-// the rows all that follows from them, and reads the brackets.
+// TestTotalsEqualDuckDB makes totals of jobs on compacted and uncompacted dates. DuckDB recomputes all totals that
+// follow from the rows, and reads the brackets.
 func TestTotalsEqualDuckDB(t *testing.T) {
 	beside(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -105,7 +105,7 @@ func TestTotalsEqualDuckDB(t *testing.T) {
 	}
 }
 
-// archiveOfLives writes jobs that live over three dates. The first is compacted, and has late rows.
+// archiveOfLives writes jobs that live over three dates. The first date is compacted, and has late rows.
 func archiveOfLives(t *testing.T, dir, topic string) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(8, 8))

@@ -26,10 +26,10 @@ var trustRuns = flag.Bool("trust", false, "let one node, one job and one file tr
 
 const (
 	trustCPUs   = 32 // of a simulated node
-	holderNode  = 12 // index of the node whose holder writes false records
+	holderNode  = 12 // index of the node with a user who writes false records
 	sharedCPUs  = 8  // of each job that shares a node
 	jobsOfNode  = trustCPUs / sharedCPUs
-	trustPhases = 8 // intervals that a phase takes at least
+	trustPhases = 8 // least number of intervals in a phase
 )
 
 // victim is a job of an honest user.
@@ -49,11 +49,12 @@ type trust struct {
 	victims  []victim
 	forgers  []string // ids of jobs that have forged names, and sharedCPUs each
 	fakes    []fakeJob
-	life     string // of the job that uses its id again, as YAML; empty: none
+	life     string // of the job that uses its id again, as YAML; empty: no such job
 }
 
-// TestTrust holds everybody's rows to their true values. Meanwhile a job's name is forged, a node sends false records,
-// and a job uses the id of another. Then the file system of the jobs file hangs, and a file of an old date is damaged.
+// TestTrust compares everybody's rows with their true values. Meanwhile a job's name is forged, a node sends false
+// records, and a job uses the id of another. Then the file system of the jobs file hangs, and a file of an old date is
+// damaged.
 func TestTrust(t *testing.T) {
 	if !*trustRuns {
 		t.Skip("SKIPPED: NOBODY TRIED TO SPOIL THE OTHERS' ROWS: make hostile does")
@@ -232,7 +233,7 @@ func (v *trust) undisturbed(from int64) {
 	v.wholeMachine(system, from, to)
 }
 
-// wholeMachine holds _system to all metrics and to all nodes but the one that is held.
+// wholeMachine requires _system to contain all metrics, and all nodes except the held one.
 func (v *trust) wholeMachine(rows []*schemas.JobSummary, from, to int64) {
 	v.t.Helper()
 	seen := int64(0)

@@ -67,7 +67,7 @@ func readUnit(file string) (unit, error) {
 	return u, nil
 }
 
-// last is the value that holds of a key which has one.
+// last returns the effective value of a key that takes a single one.
 func (u unit) last(key string) string {
 	all := u.settings[key]
 	if len(all) == 0 {
@@ -76,12 +76,12 @@ func (u unit) last(key string) string {
 	return all[len(all)-1]
 }
 
-// name is that of the service, as weir-agent.
+// name returns the name of the service, such as weir-agent.
 func (u unit) name() string {
 	return strings.TrimRight(strings.TrimSuffix(filepath.Base(u.file), ".service"), "@")
 }
 
-// calls are the numbers of the calls that the unit allows.
+// calls returns the numbers of the calls that the unit allows.
 func (u unit) calls() (map[uint32]bool, error) {
 	group, err := systemService()
 	if err != nil {
@@ -107,10 +107,10 @@ func (u unit) calls() (map[uint32]bool, error) {
 	return calls, nil
 }
 
-// systemServiceFile is where systemd's group is written down. The helper process has the same working directory.
+// systemServiceFile is a copy of systemd's group of calls. The helper process has the same working directory.
 const systemServiceFile = "testdata/system-service"
 
-// systemService returns the calls of @system-service that amd64 has, and their numbers.
+// systemService returns the calls of @system-service on amd64, with their numbers.
 func systemService() (map[string]uint32, error) {
 	text, err := os.ReadFile(systemServiceFile)
 	if err != nil {
@@ -131,7 +131,7 @@ func systemService() (map[string]uint32, error) {
 	return group, nil
 }
 
-// units returns the units of services that are shipped. One that a timer starts is none: it ends by itself.
+// units returns the shipped units of services. A unit that a timer starts does not count: it ends by itself.
 func units(t *testing.T) []unit {
 	t.Helper()
 	files, err := filepath.Glob("../deploy/systemd/*.service")
@@ -152,7 +152,7 @@ func units(t *testing.T) []unit {
 	return all
 }
 
-// needFilters skips a test where no filter can be installed.
+// needFilters skips a test if no filter can be installed.
 func needFilters(t *testing.T) {
 	t.Helper()
 	if err := canFilter(); err != nil {
@@ -172,7 +172,7 @@ func canFilter() error {
 	return nil
 }
 
-// addUnit describes the service of a unit, restricted as the unit says, with another configuration.
+// addUnit describes the service of a unit, restricted as in the unit, with another configuration.
 func (m *machine) addUnit(u unit, config, mode string) *process {
 	m.t.Helper()
 	file, err := filepath.Abs(u.file)
@@ -209,7 +209,7 @@ func TestUnits(t *testing.T) {
 	needFilters(t)
 	beside(t)
 	m := newMachine(t)
-	const listen = "127.9.9.9:0" // nobody else is given a port of this address while the broker is away
+	const listen = "127.9.9.9:0" // no other process is given a port of this address while the broker is away
 	broker, address := m.startBrokerOn(listen)
 	made := broker.make
 	broker.make = func() *exec.Cmd { // from now on
@@ -269,8 +269,8 @@ func TestUnits(t *testing.T) {
 	endAll(broker)
 }
 
-// TestUnitRefusesWithoutKilling: a call that nobody foresaw, as that of a newer release of Go, costs what needed it. It
-// does not end the agent at every boundary.
+// TestUnitRefusesWithoutKilling: an unforeseen call, such as from a newer release of Go, disables only the feature that
+// needed it. It does not end the agent at every boundary.
 func TestUnitRefusesWithoutKilling(t *testing.T) {
 	needFilters(t)
 	beside(t)
@@ -299,10 +299,10 @@ func TestUnitRefusesWithoutKilling(t *testing.T) {
 		log, err := os.ReadFile(p.log)
 		return !p.runs() || err == nil && strings.Contains(string(log), refused)
 	})
-	p.end() // which says so if the agent does not run
+	p.end() // it fails the test if the agent does not run
 }
 
-// TestUnitsSystemdKnows compares the calls that the filters are expanded to with those of systemd.
+// TestUnitsSystemdKnows compares the expanded calls of the filters with systemd's own expansion.
 func TestUnitsSystemdKnows(t *testing.T) {
 	version, err := exec.CommandContext(t.Context(), "systemd-analyze", "--version").Output()
 	if errors.Is(err, exec.ErrNotFound) {
@@ -344,7 +344,7 @@ func TestUnitsSystemdKnows(t *testing.T) {
 	}
 }
 
-// expandGroup adds the calls of a group, and of those that it names.
+// expandGroup adds the calls of a group, and of the groups that it names.
 func expandGroup(t *testing.T, group string, into map[string]bool) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "systemd-analyze", "syscall-filter", group).Output()
@@ -362,7 +362,7 @@ func expandGroup(t *testing.T, group string, into map[string]bool) {
 	}
 }
 
-// TestUnitsHaveTheirDirectories: a service of a unit writes nothing but what is below its state directory.
+// TestUnitsHaveTheirDirectories: a unit's service writes only below its state directory.
 func TestUnitsHaveTheirDirectories(t *testing.T) {
 	for _, u := range units(t) {
 		file := filepath.Join("../deploy/config", filepath.Base(u.last("ExecStart")))
@@ -404,8 +404,8 @@ func TestUnitsVerified(t *testing.T) {
 	}
 }
 
-// TestUnitsExposeLittle: systemd's own judgement of each unit, 0 to 10, stays low. What an agent may need beside is in
-// drop-ins.
+// TestUnitsExposeLittle: systemd's own judgement of each unit, 0 to 10, stays low. Further permissions for an agent are
+// in drop-ins.
 func TestUnitsExposeLittle(t *testing.T) {
 	type exposed struct {
 		unit    string
@@ -499,7 +499,7 @@ func slurmWithOneNode(t *testing.T) string {
 	return dir
 }
 
-// reported counts the summaries of jobs, with what the node sent, whose interval began since then.
+// reported counts the summaries of jobs with records from the node that began since from.
 func (s *system) reported(from int64) (n int) {
 	for _, r := range s.read(schemas.TopicJobSummary) {
 		v, err := schemas.Unmarshal(r.Value)
@@ -522,7 +522,7 @@ func (s *system) archived() int {
 	return len(files)
 }
 
-// judgeMemory compares the most memory that the process has had with what its unit gives it.
+// judgeMemory compares the peak memory of the process with the limit of its unit.
 func (p *process) judgeMemory(u unit) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -546,7 +546,7 @@ func (p *process) judgeMemory(u unit) {
 	}
 }
 
-// endInTime ends the process, and fails the test where systemd would have killed it on a machine that is not too busy.
+// endInTime ends the process, and fails the test if systemd would have killed it, unless the machine is too busy.
 func (p *process) endInTime(u unit, w *slowness) {
 	limit, err := time.ParseDuration(u.last("TimeoutStopSec"))
 	if err != nil {

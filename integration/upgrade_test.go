@@ -14,21 +14,20 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// sinceRelease is a file that the first commit after the last release added: the schema of Progress as that release had
-// it.
+// sinceRelease is a file that the first commit after the last release added: the schema of Progress in that release.
 const sinceRelease = "schemas/older/Progress-660cab1becc58863.avsc"
 
-// upgradeOrder is that of docs/deploy.md: who reads a record is upgraded before who writes it. Agents write for the
-// first three, and read the Routes of the balancer.
-// find reads for all: the last release has none.
+// upgradeOrder is the order of docs/deploy.md: readers of a record are upgraded before its writers. Agents write for the
+// first three, and read the Routes of the balancer. find reads the records of all stages, and the last release lacks it.
 var upgradeOrder = []string{"sink", "find", "merge", "collect", "simulate", "balance"}
 
-// rollbackOrder is that of docs/deploy.md as far as it goes. Progress got a field, so collect and merge cannot go back.
+// rollbackOrder is the order of docs/deploy.md as far as a rollback is possible. Progress got a field, so collect and
+// merge cannot go back.
 var rollbackOrder = []string{"balance", "simulate"}
 
 // TestUpgrade starts every service from the last release's binary and upgrades one stage after the other under load.
-// Then it takes back those that can go back.
-// Every job of every Tick must have one summary with all that its nodes sent, and the archive must have them all.
+// Then it takes back the stages that can go back. Every job of every Tick must have one summary with everything that
+// its nodes sent, and the archive must contain all summaries.
 func TestUpgrade(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-full runs it")
@@ -130,15 +129,15 @@ sink: {dir: %q}
 	return file
 }
 
-// judgeUpgrade holds the summaries to what must not change between two releases. Each job of each Tick has one, with
-// all that was sent for it.
+// judgeUpgrade checks the properties of summaries that must not change between two releases. Each job of each Tick has
+// one, with everything that was sent for it.
 func (s *system) judgeUpgrade(w *slowness) {
 	s.t.Helper()
 	o := newOracle(s.t, s.cfg.Cluster, s.read(schemas.TopicCounters))
 	summaries, seen := s.summaries()
 	for _, sum := range summaries {
 		w := windowOf(sum)
-		if w.job == schemas.JobSystem { // what it counts depends on the release
+		if w.job == schemas.JobSystem { // its counts depend on the release
 			continue
 		}
 		e := o.windows[w]
@@ -179,7 +178,7 @@ func (s *system) judgeUpgrade(w *slowness) {
 		}
 	}
 	for _, stray := range o.strays {
-		// Where no balancer planned an interval, since its upgrade took that long, no Tick lists the jobs that ended
+		// If no balancer planned an interval, since its upgrade took that long, no Tick lists the jobs that ended
 		// within it. A slow machine may deliver a Route after the interval for which it was planned.
 		if o.windows[stray] != nil && !w.within(stray.start, stray.start+3*ms) {
 			s.t.Errorf("a record of %+v went where no Tick lists it", stray)

@@ -40,7 +40,7 @@ import (
 func TestWire(t *testing.T) {
 	withoutBrokers(t)
 	s := newSystem(t)
-	s.cfg.Balance.LMax = simulated // fewer shares: merge is not what is tried here
+	s.cfg.Balance.LMax = simulated // fewer shares, since merge is not tested here
 	registry := registryFor(t, s)
 	ids, err := kafka.RegisterSchemas(t.Context(), s.cfg)
 	if err != nil {
@@ -89,13 +89,13 @@ func TestWire(t *testing.T) {
 	t.Run("by AvroDeserializer", func(t *testing.T) { s.readByPython(t) })
 }
 
-// registryOf is a registry that can be stopped, and then counts who asks.
+// registryOf is a registry that can be stopped. It then counts the requests that it gets.
 type registryOf struct {
 	stop, start func()
 	asked       func() int64
 }
 
-// registryFor starts a registry for a system. One that REGISTRY_URL names is never stopped.
+// registryFor starts a registry for a system. A registry of REGISTRY_URL is never stopped.
 func registryFor(t *testing.T, s *system) registryOf {
 	t.Helper()
 	if url := os.Getenv("REGISTRY_URL"); url != "" {
@@ -166,7 +166,7 @@ func (s *system) inForm(topic string, form int) (n int) {
 	return n
 }
 
-// readBySerde reads all records of the Confluent form by the registry's ids, and compares them with what weir reads.
+// readBySerde reads all records of the Confluent form by the registry's ids, and compares them with weir's decoding.
 func (s *system) readBySerde(t *testing.T) {
 	t.Helper()
 	cl, err := sr.NewClient(sr.URLs(s.cfg.Registry.URL))
@@ -206,7 +206,8 @@ func (s *system) readBySerde(t *testing.T) {
 	}
 }
 
-// decoderOf reads bodies by the schema that the registry has under an id. The header of the record does not help it.
+// decoderOf returns a decoder for bodies by the schema that the registry holds under an id. The header of the record is
+// not used.
 func decoderOf(t *testing.T, cl *sr.Client, id int) func(body []byte, into any) error {
 	t.Helper()
 	found, err := cl.SchemaByID(t.Context(), id)
@@ -228,7 +229,7 @@ func decoderOf(t *testing.T, cl *sr.Client, id int) func(body []byte, into any) 
 	}
 }
 
-// readByPython has Confluent's own client read all records of the Confluent form.
+// readByPython lets Confluent's own client read all records of the Confluent form.
 func (s *system) readByPython(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -292,7 +293,7 @@ func (s *system) readByPython(t *testing.T) {
 	}
 }
 
-// compareValue compares what Python read of a record with what weir reads.
+// compareValue compares Python's decoding of a record with weir's.
 func (s *system) compareValue(t *testing.T, at string, got map[string]any, value []byte) {
 	t.Helper()
 	_, text, err := schemas.JSON(value)
