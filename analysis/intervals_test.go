@@ -145,6 +145,9 @@ func TestHistoryFindsWhatLiveFinds(t *testing.T) {
 // TestHistoryBesideACompaction: rules run without the lock of the archive, so that a compaction need not wait. What it
 // replaces is found again, whether the file was still open or not.
 func TestHistoryBesideACompaction(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	r := rand.New(rand.NewPCG(16, 23))
 	set := ruleSetOf(t)
 	first := measure(r, "40", 0, loadStart, 60_000, 30, "alpha", "beta")

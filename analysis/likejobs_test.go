@@ -14,6 +14,9 @@ import (
 // TestLikeTakesLittleMemory: of a job and a metric, its ranks and the distribution of them all are in memory. Both are
 // 44 B. An archive of years has 200,000 jobs.
 func TestLikeTakesLittleMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	const jobs, metrics = 20_000, 16
 	heap := func() int64 {
 		var m runtime.MemStats

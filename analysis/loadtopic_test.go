@@ -189,6 +189,9 @@ func TestLoadOfLives(t *testing.T) {
 // TestLoadOfALongJob: a life of very many intervals is read by the hour where it is compacted, and by the interval
 // elsewhere.
 func TestLoadOfALongJob(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	r := rand.New(rand.NewPCG(16, 6))
 	mine := measure(r, "47", 0, loadStart, 1000, 22_000, "cpu_user") // six hours, over midnight
 	end := loadStart + 22_000_000

@@ -47,6 +47,9 @@ func TestLoadWatchesWhatIsAsked(t *testing.T) {
 
 // TestLoadOfRulesOfALongJob: the rules of a job that is read by the hour, and of a part of it.
 func TestLoadOfRulesOfALongJob(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	mine := measure(rand.New(rand.NewPCG(16, 11)), "47", 0, loadStart, 5000, 21_000, "alpha", "beta",
 		"flops_any") // 29 hours
 	d := &disk{dir: t.TempDir()}

@@ -140,6 +140,9 @@ func refusing(
 // TestJobThatFitsNoTickIsRefused: a job of 64,000 nodes with long names at one collector is refused when it is planned,
 // with the remedy. The others go on.
 func TestJobThatFitsNoTickIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	t.Parallel()
 	nodes := []string{"a"}
 	for i := range 64_000 {

@@ -75,6 +75,9 @@ func readJobs(tb testing.TB, count int, now time.Time) *memory {
 // TestMemoryOfAStart: an ended job costs some tens of bytes, and one that runs its record. A million a day for three
 // days would be gigabytes otherwise.
 func TestMemoryOfAStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	const count, running = 100_000, 100_000/300 + 1
 	now := time.Now()
 	before := heldBytes()

@@ -83,6 +83,54 @@ func TestLeftOutTestsRunInFull(t *testing.T) {
 	}
 }
 
+// TestUnracedPackagesStartNoGoroutine: `make test` runs without the race detector only packages in which nothing can race.
+func TestUnracedPackagesStartNoGoroutine(t *testing.T) {
+	t.Parallel()
+	unraced := 0
+	for _, words := range testCommands(t, "test") {
+		if slices.Contains(words, "-race") || slices.Contains(words, "./commands") { // without a C compiler nothing is raced
+			continue
+		}
+		for _, word := range words {
+			if !strings.HasPrefix(word, "./") {
+				continue
+			}
+			unraced++
+			files, err := filepath.Glob(filepath.Join(word, "*.go"))
+			if err != nil || len(files) == 0 {
+				t.Fatalf("%s has %d files: %v", word, len(files), err)
+			}
+			for _, file := range files {
+				if !strings.HasSuffix(file, "_test.go") && startsGoroutine(t, file) {
+					t.Errorf("%s starts a goroutine, and make test does not race its package", file)
+				}
+			}
+		}
+	}
+	if unraced < 5 {
+		t.Errorf("%d packages are not raced: how does make test say so?", unraced)
+	}
+}
+
+// startsGoroutine reports whether a file has a statement go, or calls a function Go as groups have it.
+func startsGoroutine(t *testing.T, path string) (starts bool) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			starts = true
+		case *ast.SelectorExpr:
+			starts = starts || n.Sel.Name == "Go"
+		}
+		return true
+	})
+	return starts
+}
+
 // testCommands returns the words of the commands `go test` of a target.
 func testCommands(t *testing.T, target string) (all [][]string) {
 	t.Helper()

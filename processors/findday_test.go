@@ -84,6 +84,9 @@ func heapInUse() int64 {
 
 // TestFinderOfADay: a million short jobs a day leave less than 300 MB in find's memory.
 func TestFinderOfADay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	d := newDayOfFind(t)
 	d.run(15_000)
 	before := heapInUse()
@@ -112,6 +115,9 @@ func BenchmarkFinderOfADay(b *testing.B) {
 
 // TestJobTable compares it with a map, while records come, change and go.
 func TestJobTable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	rnd := rand.New(rand.NewPCG(7, newSeed()))
 	table, all := newJobTable(), map[string]*schemas.Job{}
 	check := func(n int) {

@@ -315,6 +315,9 @@ func TestSlurmRowThatIsThereTwice(t *testing.T) {
 
 // TestForgersOfDropFiles runs the hooks of deploy/slurm with each forgery in each variable that has a user's text.
 func TestForgersOfDropFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	for what, text := range forgeries() {
 		if strings.Contains(text, "\x00") {
 			text = strings.ReplaceAll(text, "\x00", "") // no variable of a process can hold it

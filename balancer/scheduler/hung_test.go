@@ -124,6 +124,9 @@ func TestHungDropDir(t *testing.T) {
 
 // TestLongScanOfDropDir: a directory that answers does not count as silent, however many files it has.
 func TestLongScanOfDropDir(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	cfg := config.Default()
 	cfg.Balance.DropDir = t.TempDir()
 	for i := range 20_000 {

@@ -914,6 +914,9 @@ func TestSlurmJobWithTooMuchJSON(t *testing.T) {
 
 // TestSlurmRowsAreReadOneByOne: no number of rows is too much, and a row without end costs its job only.
 func TestSlurmRowsAreReadOneByOne(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	f := newFakeSlurm(t)
 	const many = 120_000
 	name := strings.Repeat("x", 200)

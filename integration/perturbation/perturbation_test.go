@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 // TestPerturbation runs the whole study for a moment: every condition that needs no broker, once. Nobody judges the
 // numbers of so short a run.
 func TestPerturbation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	t.Parallel()
 	l := &lab{dir: t.TempDir(), ranks: min(runtime.NumCPU()+1, maxRanks)} // so many that they yield
 	s := &study{lab: l, seed: 1, rounds: 1, section: time.Millisecond, limit: time.Minute, out: io.Discard}
@@ -201,6 +204,9 @@ func TestSampler(t *testing.T) {
 
 // TestCost runs an agent, with and without a broker and a list of metrics, for two cycles.
 func TestCost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "weir")
 	// As the other tests and make build it: what is compiled for one serves all.

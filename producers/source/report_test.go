@@ -378,6 +378,9 @@ func TestManyJobsShareTheRate(t *testing.T) {
 // TestTooManyReportFiles: files that epilogs left hide no job's file, and they are counted. An old file that shows up
 // among them later has nothing of the interval.
 func TestTooManyReportFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	r := newReporters(t)
 	for i := range maxReportFiles + 100 {
 		r.write(fmt.Sprint(i, ".0"), "old 1\n")

@@ -98,6 +98,9 @@ func TestAbsentByTheList(t *testing.T) {
 
 // TestEachMetricAlone: a metric alone has the value that it has among all others, so no file that it needs is left out.
 func TestEachMetricAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	for _, machine := range []string{"intel", "amd", "cray", "omnipath"} {
 		for _, s := range []source{
 			interconnect(), lustre(), rapl(), temperature(), temperatureMax(), power(), cpufreq(), disks(), ethernet(),
@@ -278,6 +281,9 @@ func TestGPUFieldsAlone(t *testing.T) {
 // TestPerfEventsAlone: a metric of perf events alone has the value that it has among all others. No more events are
 // open than it needs: for a metric of one event, it alone.
 func TestPerfEventsAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	rates := func(cpu int, attr unix.PerfEventAttr) uint64 { return 1e6 + 1000*(attr.Config%97) + uint64(cpu) }
 	for _, machine := range []string{"sapphire-rapids", "zen3", "zen4", "grace"} {
 		whole := newCountedMachine(t, machine, rates, nil)
