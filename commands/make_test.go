@@ -21,7 +21,7 @@ func TestThinnedTestsRunInFull(t *testing.T) {
 	t.Parallel()
 	full := map[string]*regexp.Regexp{} // the tests that run in full, by directory
 	for _, words := range testCommands(t, "test-full") {
-		if slices.Contains(words, "-race") || slices.Contains(words, "-short") {
+		if slices.Contains(words, "-race") || slices.Contains(words, "-short") || slices.Contains(words, "-tags") {
 			continue
 		}
 		pattern := ""
@@ -57,7 +57,7 @@ func TestLeftOutTestsRunInFull(t *testing.T) {
 	t.Parallel()
 	var all [][]string // the commands that leave nothing out
 	for _, words := range testCommands(t, "test-full") {
-		if !slices.Contains(words, "-short") && !slices.Contains(words, "-run") {
+		if !slices.Contains(words, "-short") && !slices.Contains(words, "-tags") && !slices.Contains(words, "-run") {
 			all = append(all, words)
 		}
 	}
