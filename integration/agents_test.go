@@ -20,6 +20,9 @@ import (
 // TestAgentsMeasure: three agents on this host measure each other when they are ordered to. The process of an agent
 // that measures does not outlive it. It does not outlive the command that gave the order, either.
 func TestAgentsMeasure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	beside(t)
 	s, m := newSystem(t), newMachine(t)
 	s.cfg.Agent.Perf, s.cfg.Agent.StateDir = false, ""

@@ -21,6 +21,9 @@ import (
 // old agent measures no clock. Status, the log of collect and its metrics name them, and no other node. The row of the
 // whole machine counts the nodes that sampled together, and names the worst.
 func TestWrongClocks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	beside(t)
 	s := newSystem(t)
 	off := map[string]time.Duration{"sim0023": 9 * time.Second, "sim0024": -3 * time.Second}
@@ -86,6 +89,9 @@ func TestWrongClocks(t *testing.T) {
 // TestTriggered uses wrong clocks too, but the nodes sample on the balancer's triggers. All of them sample together in
 // spite of their clocks, and the machine's rows contain all of them. The wrong clocks are named as before.
 func TestTriggered(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	beside(t)
 	s := newSystem(t)
 	s.cfg.Agent.Sampling = "triggered"

@@ -16,6 +16,9 @@ import (
 // TestDemo runs the commands of `make demo`, on four days in place of a month. Each planted job that has ended gets a
 // finding of its rule, and a page that shows it. No other job gets a finding.
 func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	withoutBrokers(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()

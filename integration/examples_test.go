@@ -16,6 +16,9 @@ import (
 
 // TestExamples runs the examples of the README, unchanged, against a running system.
 func TestExamples(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	beside(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

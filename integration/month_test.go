@@ -31,6 +31,9 @@ print(n, sorted(seen))
 // TestMadeUpMonth runs the first commands of docs/archive.md, on three days in place of a month. Readers with the lock
 // run beside the compaction, and see every row once. The queries find the made-up problems.
 func TestMadeUpMonth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	withoutBrokers(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()

@@ -22,6 +22,9 @@ const outsideModules, sparkModules = "../bin/outside", "../bin/outside-spark"
 // TestOutsideReader lets a program read weir's output that shares no code and no library with weir. Then it makes sure
 // that the program would have noticed errors.
 func TestOutsideReader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	beside(t)
 	reader := findReader(t)
 	s := newSystem(t)

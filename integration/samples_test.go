@@ -27,6 +27,9 @@ import (
 // TestSamples kills `weir samples` again and again while simulated nodes publish. Then DuckDB finds every published
 // value exactly once, and the queries of the page return answers that agree with the records.
 func TestSamples(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	beside(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()

@@ -68,6 +68,9 @@ from pairs`
 // TestTotalsEqualDuckDB makes totals of jobs on compacted and uncompacted dates. DuckDB recomputes all totals that
 // follow from the rows, and reads the brackets.
 func TestTotalsEqualDuckDB(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	beside(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

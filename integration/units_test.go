@@ -206,6 +206,9 @@ func (m *machine) addUnit(u unit, config, mode string) *process {
 // TestUnits runs the service of every unit under the unit's filter, limits and capabilities. The services sample, send,
 // fold and archive, wait for a broker that is away, go on, and end at SIGTERM in time.
 func TestUnits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	needFilters(t)
 	beside(t)
 	m := newMachine(t)

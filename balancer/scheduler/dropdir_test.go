@@ -552,6 +552,9 @@ func FuzzParseDrop(f *testing.F) {
 
 // TestDropDirReadsOnBeyondItsBound: a directory that nobody cleans costs a warning, and no job.
 func TestDropDirReadsOnBeyondItsBound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	d := dropIn(t)
 	if d.many != manyDropFiles {
 		t.Errorf("%d files are worth a warning", d.many)
@@ -606,6 +609,9 @@ func TestDropDirPastJobs(t *testing.T) {
 // TestDropDirForgetsPastJobs: beside Slurm, the contents of a file are dropped if its job ended long ago. A file that
 // changes is read again.
 func TestDropDirForgetsPastJobs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	const many, day = 5000, 86_400_000
 	d := dropInBesideSlurm(t)
 	now := time.UnixMilli(day)

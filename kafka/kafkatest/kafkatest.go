@@ -4,6 +4,7 @@ package kafkatest
 
 import (
 	"bytes"
+	"flag"
 	"log/slog"
 	"strings"
 	"sync"
@@ -66,9 +67,10 @@ func Eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Cases returns the number of cases for a test of code without goroutines: all, or few if the race detector runs.
+// Cases returns the number of cases for a test of code without goroutines: all, or few if the race detector runs or
+// -short was given.
 func Cases(all, few int) int {
-	if Raced {
+	if Raced || flag.Parsed() && testing.Short() {
 		return few
 	}
 	return all
