@@ -18,7 +18,7 @@ import (
 	"github.com/weirhpc/weir/retry"
 )
 
-// cgroups is the mount point of the controller cpu of cgroup v1; unified is v2's.
+// cgroups is the directory of cgroup v1's controller cpu.
 const cgroups = "/sys/fs/cgroup/cpu"
 
 // restraint is a way to keep a daemon from taking too much.

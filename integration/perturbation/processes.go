@@ -259,7 +259,7 @@ func (l *lab) startAgentWith(
 // unitSlack is TimerSlackNSec of the agent's unit.
 const unitSlack = 2 * time.Millisecond
 
-// loosely starts a process with the unit's timer slack, which a process inherits from the thread that starts it.
+// loosely starts a process with the unit's timer slack, which a process has from the thread that starts it.
 func loosely(start func() (*child, error)) (*child, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -101,8 +101,8 @@ func keep(path string) (kept, error) {
 	return kept{file, int(file.Fd())}, nil
 }
 
-// read returns what the file says now. The kernel makes a small file anew for a read at 0, and gives it whole. os.File
-// would ask a second time for the end of the file, which doubles the time of a node's many small files.
+// read returns the current text of the file. The kernel writes a small file anew for a read at 0, and returns all of
+// it. os.File would read again to find the end of the file, which doubles the time of a node's many small files.
 func (k kept) read(buffer []byte) ([]byte, error) {
 	if k.file == nil {
 		return nil, os.ErrNotExist
@@ -125,15 +125,15 @@ func (k kept) close() {
 // numberFile is a kept file of one number.
 type numberFile struct {
 	kept
-	unit uint64 // what the number counts in; 0 is 1
-	most uint64 // where the hardware stops to count; 0 if it does not
+	unit uint64 // unit of the number; 0 is 1
+	most uint64 // value at which the hardware stops counting; 0 if it does not
 }
 
 // errNoNumber is returned for a file that should hold one number.
 var errNoNumber = errors.New("not a number")
 
-// openNumber opens a file of one number. It is closed again where it has none: drivers show files of what their device
-// does not support.
+// openNumber opens a file of one number. It closes the file again if it contains none, because drivers show files for
+// quantities that their device does not support.
 func openNumber(path string) (numberFile, error) {
 	k, err := keep(path)
 	if err != nil {
@@ -161,7 +161,7 @@ func (f numberFile) number(buffer []byte) (uint64, error) {
 		if isGone(err) {
 			return unread, err
 		}
-		return unread, nil // the device has no number just now
+		return unread, nil // the device reports no number at present
 	}
 	return parseCount(data, max(f.unit, 1), f.most), nil
 }
@@ -176,8 +176,8 @@ func parseCount(data []byte, unit, most uint64) uint64 {
 	return v * unit
 }
 
-// isGone reports whether the error of a read means that the device is no longer there, most often ENODEV. A driver
-// answers with the others while its device has nothing to tell.
+// isGone reports whether the error of a read means that the device is no longer there, most often ENODEV. The passing
+// errors are a driver's answers while its device has no value.
 func isGone(err error) bool {
 	for _, passing := range []error{unix.EAGAIN, unix.EBUSY, unix.EINVAL, unix.EIO, unix.ENODATA, unix.EOPNOTSUPP} {
 		if errors.Is(err, passing) {
@@ -187,7 +187,7 @@ func isGone(err error) bool {
 	return true
 }
 
-// textOf returns the text of a small file, without the white space around it. It is empty where there is none.
+// textOf returns the text of a small file, without the white space around it. It is empty if there is no such file.
 func textOf(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -21,9 +21,9 @@ import (
 var (
 	// errStill is returned for a group that was not wanted since the last reading, because its CPU went offline.
 	errStill = errors.New("they stand still")
-	// errNotOpen is returned while no CPU has perf events.
+	// errNotOpen is returned while no CPU counts perf events.
 	errNotOpen = errors.New("no CPU has perf events")
-	// errNoEvents is the reason of a metric that the table of this host's CPU has no events for.
+	// errNoEvents is the reason of a metric without events in the table of this host's CPU.
 	errNoEvents = errors.New("no events are known for it")
 	// errPerfOff is the reason of metrics that the configuration switches off.
 	errPerfOff = errors.New("agent.perf is false")
@@ -48,7 +48,7 @@ func perfSoftwareOf(k perfKernel) source {
 	}
 }
 
-// softwareEvent makes an event of the attributes that perf-utils has for it.
+// softwareEvent makes an event from the attributes in perf-utils.
 func softwareEvent(w what, name string, attr unix.PerfEventAttr) event {
 	return event{what: w, name: name, kind: attr.Type, config: attr.Config}
 }
@@ -84,9 +84,10 @@ func clockGroup() eventGroup {
 	}
 }
 
-// alwaysGroup has the events that need none of the CPU's counters, so the kernel counts them all of the time. A read of
-// a group interrupts its CPU, and one read is enough for all of these. In a group with events that need counters they
-// would wait for its turn, and their counts would become estimates. A CPU of Arm has no events of its clock.
+// alwaysGroup contains the events that need none of the CPU's counters, so the kernel counts them all of the time. A
+// read of a group interrupts its CPU, and one read is enough for all of these. In a group with events that need
+// counters they would wait for its turn, and their counts would become estimates. A CPU of Arm has no events of its
+// clock.
 func alwaysGroup(of cpuModel) eventGroup {
 	software := softwareGroup()
 	if of.implementer != 0 {
@@ -127,18 +128,19 @@ func formAlways(k perfKernel, metrics []metric, cfg config.Agent, cpu int) (*per
 	return f, absent
 }
 
-// perfForm forms metrics of the rows of a CPU. A row has a part for each group, one behind the other.
+// perfForm forms metrics from the rows of a CPU. A row consists of a part for each group, one behind the other.
 type perfForm struct {
 	groups []eventGroup
-	places [][]int // of each group's metrics, their places among those of the source; -1 for one that has no value
-	// sum is the place of flops_any, where no group gives it and it is the sum of the metrics at the two others.
+	places [][]int // of each group's metrics: indices among the source's metrics; -1: no value
+	// sum is the index of flops_any if no group gives it, so that it is the sum of the metrics at the two others.
 	sum, doubles, singles int
 
-	slots  float64 // how many slots a cycle has, where the kernel tells
+	slots  float64 // slots per cycle, if the kernel reports them
 	counts counts  // of the group at hand: kept, and missing in between, so that forming allocates nothing
 }
 
-// newPerfForm chooses what can be counted of the groups wanted, as one CPU shows. It says why a metric has no value.
+// newPerfForm chooses the metrics of the wanted groups that can be counted, which it tries on one CPU. absent gives the
+// reason for a metric without a value.
 func newPerfForm(k perfKernel, metrics []metric, wanted []eventGroup, cpu int, slots float64) (
 	f *perfForm, absent map[string]error,
 ) {
@@ -179,7 +181,7 @@ func newPerfForm(k perfKernel, metrics []metric, wanted []eventGroup, cpu int, s
 	return f, absent
 }
 
-// can reports whether the events of a group give a metric: its formula has a value where each of them counted.
+// can reports whether the events of a group yield a metric: its formula has a value if each of them counted.
 func (f *perfForm) can(g eventGroup, give gives) bool {
 	f.begin(1)
 	for _, e := range g.events {
@@ -234,7 +236,7 @@ func (f *perfForm) form(from, to []uint64, _ time.Duration, out []float64) {
 }
 
 // chosen returns the groups with the events that the kernel counts together on a CPU. It replaces a group for which the
-// CPU has too few counters by its parts. Of a metric whose events the kernel refuses, absent tells why.
+// CPU has too few counters by its parts. If the kernel refuses the events of a metric, absent gets the error.
 func chosen(k perfKernel, wanted []eventGroup, cpu int, absent map[string]error) (groups []eventGroup) {
 	for _, g := range wanted {
 		events, refused := k.choose(cpu, g.events)
@@ -265,13 +267,13 @@ type perfGroups struct {
 	buf    []byte    // of one read
 
 	waiting []int  // on how many CPUs each group had no turn since the last reading
-	starved []bool // groups that the log has named
+	starved []bool // groups that the log has reported already
 }
 
 // perfCPU is the groups of one CPU.
 type perfCPU struct {
 	known  bool    // it is online, and its groups were opened or refused
-	groups []group // in the order wanted, closed ones where they were refused; none where they must be opened again
+	groups []group // in the order wanted, with closed ones for refused groups; nil if they must be opened again
 }
 
 func newPerfGroups(log *slog.Logger, k perfKernel, wanted []eventGroup) *perfGroups {
@@ -285,7 +287,8 @@ func newPerfGroups(log *slog.Logger, k perfKernel, wanted []eventGroup) *perfGro
 	}
 }
 
-// openAll opens the groups of CPUs for the first time. It is an error if none has any, and a warning if some lack some.
+// openAll opens the groups of CPUs for the first time. It returns an error if it can open none on any CPU, and logs a
+// warning if some CPUs lack some groups.
 func (p *perfGroups) openAll(cpus []int) error {
 	opened, refused := p.openMissing(cpus)
 	if len(opened) == 0 {
@@ -297,7 +300,7 @@ func (p *perfGroups) openAll(cpus []int) error {
 	return nil
 }
 
-// openMissing opens the groups of those of the CPUs that have none. It returns the CPUs where it opened any, and why
+// openMissing opens the groups of the CPUs without any. It returns the CPUs on which it opened some, and the reason if
 // another was refused. A CPU that was refused before is tried without an error.
 func (p *perfGroups) openMissing(cpus []int) (opened []int, refused error) {
 	for _, cpu := range cpus {
@@ -320,7 +323,7 @@ func (p *perfGroups) openMissing(cpus []int) (opened []int, refused error) {
 	return opened, refused
 }
 
-// openCPU opens the groups of one CPU, none where the first is refused.
+// openCPU opens the groups of one CPU, none if the first is refused.
 func (p *perfGroups) openCPU(cpu int) (groups []group, refused error) {
 	for i, want := range p.wanted {
 		g, err := p.kernel.openEvents(cpu, want.events)
@@ -367,9 +370,9 @@ func (p *perfGroups) follow(online []int) {
 	}
 }
 
-// read reads every group, in the order of CPUs. A CPU whose first group cannot be read, or stands still, has no row. It
-// was offline since the last reading, and gets new groups before the next one. Another group that cannot be read
-// counted nothing.
+// read reads every group, in the order of CPUs. If the first group of a CPU cannot be read, or stands still, the CPU
+// has been offline since the last reading. It gets no row, and new groups before the next reading. Another group that
+// cannot be read counted nothing.
 func (p *perfGroups) read(into reading) (reading, error) {
 	var failed error
 	for i := range into {
@@ -401,8 +404,8 @@ func (p *perfGroups) read(into reading) (reading, error) {
 	return into, nil
 }
 
-// name logs the groups that had no turn on any of the CPUs read. The kernel gives a group no counters that another has
-// reserved: the watchdog of NMIs, or a profiler that pins its events.
+// name logs the groups that had no turn on any of the CPUs read. The kernel gives a group no counters that another
+// holder reserved: the NMI watchdog, or a profiler that pins its events.
 func (p *perfGroups) name(read int) {
 	for i, n := range p.waiting {
 		if n == read && !p.starved[i] {

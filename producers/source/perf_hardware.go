@@ -22,13 +22,13 @@ var (
 	// errNoController is the reason of memory bandwidth that no PMU counts.
 	errNoController = errors.New("no PMU of a memory controller that weir knows (uncore_imc, amd_umc, amd_df, " +
 		"nvidia_scf)")
-	// errYields is the reason of hardware events while a user has the counters.
+	// errYields is the reason of hardware events while a user holds the counters.
 	errYields = errors.New("the lock of agent.perf_lock is held: its holder has the counters")
-	// errNoPeak is the reason of a share of a peak that nobody has told.
+	// errNoPeak is the reason of a share of a peak that is not configured.
 	errNoPeak = errors.New("the peak is not configured")
 )
 
-// lockAge is how long the agent leaves the counters to a lock that nobody touches. A lock whose job crashed ends so.
+// lockAge is the age at which the agent ignores a lock that nobody touches. This ends the lock of a job that crashed.
 const lockAge = 24 * time.Hour
 
 // spareFiles is how many descriptors the agent leaves to everything but perf events.
@@ -114,11 +114,11 @@ type perfSet struct {
 	groups  *perfGroups
 	memory  []*controller
 	buf     []byte // of a read of a controller
-	sockets []int  // of each CPU number, -1 where it is not known
+	sockets []int  // of each CPU number, -1 if unknown
 	absent  map[string]error
 	noFlow  error // why a memory controller is not counted: a part gives no bandwidth
 	yielded bool
-	stale   bool // the lock is ignored, and the log says so
+	stale   bool // the lock is ignored, and the log reports it
 	users   int  // open sources
 	always  int  // events of a CPU that need no counter: another source opens them
 
@@ -135,7 +135,7 @@ const (
 	userNode
 )
 
-// open opens the events for the first of the sources that has them. Where all were refused it tries again.
+// open opens the events for their first user. It tries again if all were refused before.
 func (s *perfSet) open(cfg config.Agent, log *slog.Logger) {
 	if s.users > 0 {
 		return
@@ -216,7 +216,7 @@ func limitFiles() uint64 {
 	return limit.Cur
 }
 
-// fit leaves out the last groups where the process may not open as many files as all groups of all CPUs need.
+// fit leaves out the last groups if the process may not open as many files as all groups of all CPUs need.
 func (s *perfSet) fit(cpus int, files uint64) {
 	need := uint64(spareFiles + cpus*s.always)
 	for _, c := range s.memory {
@@ -248,7 +248,7 @@ func (s *perfSet) fit(cpus int, files uint64) {
 	}
 }
 
-// count opens the events. It is an error if no CPU has any.
+// count opens the events. It returns an error if no CPU counts any.
 func (s *perfSet) count(cpus []int) error {
 	for _, c := range s.memory {
 		g, err := s.kernel.openEvents(c.cpu, c.events)
@@ -376,7 +376,7 @@ func (s *perfSet) read(boundary int64) {
 	}
 }
 
-// unused releases the events where no source has them.
+// unused releases the events once no source uses them.
 func (s *perfSet) unused() {
 	if s.users == 0 {
 		s.release()
@@ -514,9 +514,9 @@ func (s *perfSet) openNode(cfg config.Agent, log *slog.Logger) (probe, error) {
 	return s.user(userNode, nodeMetrics(), absent, read, form), nil
 }
 
-// compose appends to a row the readings of a socket's controllers and CPUs; of the whole node for socket -1. It has the
-// number of controllers, and for each its index and its row. For each CPU follow its number and its row. The row stays
-// empty where a controller was not read. It has no CPUs where one of them may be the socket's or not.
+// compose appends to a row the readings of a socket's controllers and CPUs; of the whole node for socket -1. The row
+// consists of the number of controllers, and for each its index and its row, then for each CPU its number and its row.
+// The row stays empty if a controller was not read. It lists no CPUs if the socket of one is unknown.
 func (s *perfSet) compose(row []uint64, socket int) []uint64 {
 	if s.yielded {
 		return row
@@ -548,7 +548,7 @@ func (s *perfSet) compose(row []uint64, socket int) []uint64 {
 	return row
 }
 
-// socket returns the package of a CPU that is online, -1 where it is not known.
+// socket returns the package of an online CPU, -1 if unknown.
 func (s *perfSet) socket(cpu int) int {
 	for len(s.sockets) <= cpu {
 		s.sockets = append(s.sockets, -1)
@@ -561,7 +561,8 @@ func (s *perfSet) socket(cpu int) int {
 	return s.sockets[cpu]
 }
 
-// perfSums forms totals of the rows that compose wrote. It has a form of its own, since two sources may form at once.
+// perfSums forms totals from the rows that compose wrote. It contains a form of its own, since two sources may form at
+// once.
 type perfSums struct {
 	memory        []*controller
 	form          perfForm
@@ -597,8 +598,8 @@ type totals struct {
 
 func (t totals) bytes() float64 { return t.flow[reads] + t.flow[writes] + t.flow[both] }
 
-// of forms the totals of two rows. All are missing where the rows are not of the same controllers and CPUs. One is
-// missing where it is not known of one of them: a part is no total.
+// of forms the totals of two rows. All are missing if the rows cover different controllers and CPUs. A single total is
+// missing if the value of one controller or CPU is, because a part is no total.
 func (s *perfSums) of(from, to []uint64) (t totals) {
 	unknown := totals{flow: [both + 1]float64{missing, missing, missing}, flops: missing, cycles: missing}
 	n := from[0]

@@ -21,16 +21,16 @@ type Second struct {
 	// Theirs is the count of perf-utils. Least is weir's count between two readings within that time, and Most its
 	// count between two readings around it.
 	Theirs, Least, Most float64
-	// InTurns is set where the CPU had not enough counters for both. Then each counted a part of the time, and all
-	// counts are extended to the whole time.
+	// InTurns is set if the CPU had too few counters for both. Then each counted a part of the time, and all counts are
+	// extrapolated to the whole time.
 	InTurns bool
 	// Reason is why there is nothing to compare, or nil.
 	Reason error
 }
 
 var (
-	// errExcludes is the reason of events that perf-utils cannot open. It always excludes what a hypervisor does, which
-	// PMUs outside the cores cannot tell.
+	// errExcludes is the reason of events that perf-utils cannot open. It always excludes the hypervisor's share, which
+	// PMUs outside the cores cannot do.
 	errExcludes = errors.New("perf-utils cannot open events of this PMU")
 	// errNoTurn is the reason of events for which the CPU had no counter left.
 	errNoTurn = errors.New("the CPU had no counter left for both readings")
@@ -39,7 +39,7 @@ var (
 const (
 	// turnsApart is by which factor two counts of different parts of the same time may differ.
 	turnsApart = 2
-	// turnsFew are counts that say nothing where they were taken in turns.
+	// turnsFew are counts that mean nothing if they were taken in turns.
 	turnsFew = 1000
 )
 
