@@ -63,7 +63,7 @@ var advised = []struct {
 	},
 	{
 		"transaction.state.log.replication.factor",
-		"who was fenced and what was committed is lost with the brokers that hold it",
+		"the fencing and the commits are lost with the brokers that hold them",
 		func(v int64, replicas int) bool { return v >= int64(replicas) }, "as many as topics.replication",
 	},
 	{

@@ -70,7 +70,7 @@ func validity(c *x509.Certificate, now time.Time) string {
 
 // denied explains a permission that is missing. The error's own text names the thing that it is missing for.
 func denied(_ config.Kafka, err error) string {
-	const list = "the table of permissions in docs/deploy.md says which each part of weir needs"
+	const list = "the table in docs/deploy.md lists the permissions that each part of weir needs"
 	switch {
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return "permission on the topic is missing: " + list
@@ -105,7 +105,7 @@ func loginRefused(k config.Kafka, err error) string {
 		return fmt.Sprintf(text, k.SASL.PasswordFile)
 	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
 		const text = "this port does not take kafka.sasl.mechanism %q: " +
-			"set the one that the brokers' sasl.enabled.mechanisms has"
+			"set the one in the brokers' sasl.enabled.mechanisms"
 		return fmt.Sprintf(text, k.SASL.Mechanism)
 	}
 	return ""
@@ -123,7 +123,7 @@ func tlsRefused(k config.Kafka, err error) string {
 		if ca == "" {
 			ca = "the system's authorities"
 		}
-		const text = "nobody in %s has signed the broker's certificate: put its authority into kafka.tls.ca_file"
+		const text = "no authority in %s signed the broker's certificate: put its authority into kafka.tls.ca_file"
 		return fmt.Sprintf(text, ca)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Sprintf("the broker's certificate is valid from %s to %s: renew it there, or set this clock",
@@ -132,7 +132,7 @@ func tlsRefused(k config.Kafka, err error) string {
 		return "the broker's certificate will not do: renew it there"
 	case errors.As(err, &name):
 		return "the broker's certificate is another host's: " +
-			"set kafka.tls.server_name to a name that it has, or renew it there"
+			"set kafka.tls.server_name to a name in it, or renew it there"
 	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls:"):
 		return "the broker refuses our side: check kafka.tls.cert_file, its authority and its dates"
 	}

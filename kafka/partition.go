@@ -69,7 +69,7 @@ var ErrOpenTransaction = errors.New("a transaction is still open: try again when
 func SettledBounds(ctx context.Context, adm *kadm.Client, topic string, wait time.Duration) (map[int32]Range, error) {
 	ends, err := adm.ListEndOffsets(ctx, topic)
 	if err != nil {
-		return nil, fmt.Errorf("asking where %s ends: %w", topic, err)
+		return nil, fmt.Errorf("asking for the end of %s: %w", topic, err)
 	}
 	for deadline := time.Now().Add(wait); ; {
 		bounds, err := TopicBounds(ctx, adm, topic)
@@ -82,7 +82,7 @@ func SettledBounds(ctx context.Context, adm *kadm.Client, topic string, wait tim
 			switch {
 			case !ok: // the partition is new
 			case e.Err != nil:
-				return nil, fmt.Errorf("asking where %s-%d ends: %w", topic, p, e.Err)
+				return nil, fmt.Errorf("asking for the end of %s-%d: %w", topic, p, e.Err)
 			case r.To < e.Offset:
 				held = fmt.Errorf("%s-%d at %d: %w", topic, p, r.To, ErrOpenTransaction)
 			default:
@@ -105,10 +105,10 @@ func SettledBounds(ctx context.Context, adm *kadm.Client, topic string, wait tim
 // transactions lie beyond it.
 func listBounds(ctx context.Context, adm *kadm.Client, topic string) (starts, ends kadm.ListedOffsets, err error) {
 	if starts, err = adm.ListStartOffsets(ctx, topic); err != nil {
-		return nil, nil, fmt.Errorf("asking where %s begins: %w", topic, err)
+		return nil, nil, fmt.Errorf("asking for the beginning of %s: %w", topic, err)
 	}
 	if ends, err = adm.ListCommittedOffsets(ctx, topic); err != nil {
-		return nil, nil, fmt.Errorf("asking where %s ends: %w", topic, err)
+		return nil, nil, fmt.Errorf("asking for the end of %s: %w", topic, err)
 	}
 	return starts, ends, nil
 }

@@ -119,7 +119,7 @@ func (r registry) checkID(subject string, id int) (uint32, error) {
 }
 
 // otherAPI is the remedy if another service answers.
-const otherAPI = "check that registry.url has Confluent's API: Apicurio has it below /apis/ccompat/v7"
+const otherAPI = "check that registry.url leads to Confluent's API: Apicurio offers it below /apis/ccompat/v7"
 
 // explain names the registry, the subject and the remedy.
 func (r registry) explain(subject string, err error) error {
@@ -127,13 +127,13 @@ func (r registry) explain(subject string, err error) error {
 	if of := new(sr.ResponseError); errors.As(err, &of) {
 		switch of.StatusCode {
 		case http.StatusUnauthorized, http.StatusForbidden:
-			remedy = "check registry.user and registry.password_file, and what that user may do"
+			remedy = "check registry.user and registry.password_file, and that user's rights"
 		case http.StatusNotFound:
 			remedy = otherAPI
 		case http.StatusConflict:
 			return r.incompatible(subject, err.Error())
 		default:
-			remedy = "the registry's log tells more"
+			remedy = "the registry's log contains the details"
 		}
 		err = fmt.Errorf("status %d: %w", of.StatusCode, err)
 	}

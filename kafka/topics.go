@@ -126,7 +126,7 @@ func CheckPartitions(topic string, is, want int, setting string) error {
 // otherCount names both numbers and both ways out, since weir never changes a number of partitions itself.
 func otherCount(topic string, is, want int, setting string) error {
 	const text = "topic %s has %d partitions, the configuration says %d: " +
-		"set %s to what is there in every part's configuration, or use another prefix and `weir topics create`"
+		"set %s to the existing number in every part's configuration, or use another prefix and `weir topics create`"
 	return fmt.Errorf(text, topic, is, want, setting)
 }
 

@@ -68,7 +68,7 @@ func (p *Producer) Agree(ctx context.Context, topic string, partitions ...int32)
 }
 
 // errNotTheEnd is returned by Commit when the owner did not read all that was committed before.
-var errNotTheEnd = errors.New("what was read ends too early: the broker that was asked may be cut from its peers")
+var errNotTheEnd = errors.New("the read ended too early: the broker that answered may be cut off from its peers")
 
 // Continue notes the offset at which the owner stopped reading a partition that it alone writes. A leader that is cut
 // off from its peers reports an old end, even to an owner that has fenced. So the next Commit with a record of that

@@ -63,7 +63,7 @@ func (b *CounterBatch) Validate() error {
 			return err
 		}
 		if least, most := places(m.Scope, len(b.Cpus)); len(m.Values) < least || len(m.Values) > most {
-			return invalid("metrics.values", "%s has %d values where %d to %d belong",
+			return invalid("metrics.values", "%s has %d values instead of %d to %d",
 				m.Name, len(m.Values), least, most)
 		}
 	}
@@ -89,7 +89,7 @@ func (s *NodeSummary) Validate() error {
 		}
 		_, most := places(m.Scope, len(s.Cpus))
 		if m.Count > int64(most) || m.Invalid > int64(most)-m.Count {
-			return invalid("metrics.count", "%s has %d values and %d invalid ones where %d belong",
+			return invalid("metrics.count", "%s has %d values and %d invalid ones instead of %d in all",
 				m.Name, m.Count, m.Invalid, most)
 		}
 		if err := m.checkReduced(s.Node); err != nil {

@@ -65,10 +65,10 @@ func (m *JobSummaryMetric) validate() error {
 		return invalid("metrics.count", "%s: count, invalid or nodes is out of range", m.Name)
 	}
 	if (m.Count > 0) != (m.Mean != nil && m.Deciles != nil) {
-		return invalid("metrics.mean", "%s: mean and deciles are there exactly where count > 0", m.Name)
+		return invalid("metrics.mean", "%s: mean and deciles must be present exactly if count > 0", m.Name)
 	}
 	if m.Certified != nil && m.Count == 0 {
-		return invalid("metrics.certified", "%s: it is there only where count > 0", m.Name)
+		return invalid("metrics.certified", "%s: must be present only if count > 0", m.Name)
 	}
 	for _, f := range []struct {
 		field string
@@ -166,11 +166,11 @@ func (m *JobPartialMetric) validate() error {
 	}
 	for _, v := range []*float64{m.Mean, m.M2, m.NodeMean, m.NodeM2, m.LowNodeMean, m.HighNodeMean} {
 		if (v != nil) != (m.Count > 0) || v != nil && !finite(*v) {
-			return invalid("metrics.mean", "%s: the moments are there, and finite, exactly where count > 0", m.Name)
+			return invalid("metrics.mean", "%s: the moments must be present, and finite, exactly if count > 0", m.Name)
 		}
 	}
 	if (m.LowNode != nil) != (m.Count > 0) || (m.HighNode != nil) != (m.Count > 0) {
-		return invalid("metrics.low_node", "%s: low_node and high_node are there exactly where count > 0", m.Name)
+		return invalid("metrics.low_node", "%s: low_node and high_node must be present exactly if count > 0", m.Name)
 	}
 	if m.Count > 0 && (*m.M2 < 0 || *m.NodeM2 < 0) {
 		return invalid("metrics.m2", "%s: m2 or node_m2 is negative", m.Name)

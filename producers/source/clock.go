@@ -16,7 +16,7 @@ import (
 var errUnsynchronised = errors.New("the clock is not synchronised")
 
 // errUnanswered is the reason if the broker's clock is unknown.
-var errUnanswered = errors.New("an agent that publishes knows it, once a broker has answered")
+var errUnanswered = errors.New("only an agent that publishes measures it, once a broker has answered")
 
 func clock() source {
 	return source{"clock", schemas.ScopeNode, "adjtimex(2)", []metric{

@@ -457,7 +457,7 @@ func (s *perfSet) openMemory(cfg config.Agent, log *slog.Logger) (probe, error) 
 }
 
 // errNotApart is the reason of directions that the data fabric counts together.
-var errNotApart = errors.New("this CPU's memory controllers do not tell reads from writes")
+var errNotApart = errors.New("this CPU's memory controllers do not distinguish reads from writes")
 
 // absentSums are the reasons of metrics that need the events of the CPUs as well.
 func (s *perfSet) absentSums(flops, cycles string) map[string]error {

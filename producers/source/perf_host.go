@@ -12,7 +12,7 @@ import (
 )
 
 // errFormat is returned for a description of an event that the kernel does not write like this.
-var errFormat = errors.New("not what the kernel writes")
+var errFormat = errors.New("not in the kernel's format")
 
 // cpuModel is the CPU as /proc/cpuinfo names it.
 type cpuModel struct {

@@ -18,7 +18,7 @@ import (
 
 var (
 	// errNoMeter is returned if nothing measures the power of the node.
-	errNoMeter = errors.New("neither Cray's pm_counters nor a chip named power_meter")
+	errNoMeter = errors.New("found neither Cray's pm_counters nor a chip named power_meter")
 	// errManyMeters is returned if several meters exist and their scope is unknown.
 	errManyMeters = errors.New("several meters, and none whose power1_oem_info is Module Power Socket N")
 )

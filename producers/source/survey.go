@@ -16,7 +16,7 @@ import (
 
 var (
 	// errNothing is the reason if a source opened but finds nothing to read.
-	errNothing = errors.New("its source is switched off, or has nothing here")
+	errNothing = errors.New("its source is switched off, or finds nothing here")
 	// errNoJob is the reason if no cgroup of a job was found.
 	errNoJob = errors.New("no job has a cgroup here now")
 	// errNoInput is the reason if a computed metric is absent.

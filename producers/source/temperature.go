@@ -20,7 +20,7 @@ var (
 	// errNoSensor is returned if no chip measures a processor.
 	errNoSensor = errors.New("no chip is named coretemp, k10temp, zenpower or cpu_thermal")
 	// errNoCoreSensor is returned if no sensor belongs to a core.
-	errNoCoreSensor = errors.New("no sensor of a core: only coretemp, of Intel's processors, has them")
+	errNoCoreSensor = errors.New("no sensor of a core: only coretemp, of Intel's processors, provides them")
 )
 
 func temperature() source {

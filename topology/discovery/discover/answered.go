@@ -50,7 +50,7 @@ func buildAnswered(m *latency.Matrix, alive []int) (Result, error) {
 	r.Network, first = extend(r.Network, m.Names(), alive)
 	r.Confidence.Level = Low
 	r.Confidence.Reasons = append(r.Confidence.Reasons, fmt.Sprintf(
-		"%d nodes never answered, %s first: where they hang is not known", m.Len()-len(alive), first))
+		"%d nodes never answered, %s first: their switch is unknown", m.Len()-len(alive), first))
 	return r, nil
 }
 

@@ -65,7 +65,7 @@ func (c candidate) result(m *latency.Matrix, rival float64) Result {
 		}
 	}
 	if c.sigma > mostNoise {
-		doubt("latencies differ by %.0f %% from the model: they hide switches whose latencies differ by less",
+		doubt("latencies differ by %.0f %% from the model: they hide switches with smaller differences of latency",
 			100*c.sigma)
 	}
 	if m.Noise > 0 && c.sigma > mostOverRepeats*max(m.Noise, leastNoise) {
@@ -106,7 +106,7 @@ func (c candidate) doubtPairs(m *latency.Matrix, residual func(a, b int) float64
 	}
 	c.doubtNodes(m, residual, doubt)
 	if r, sure := c.correlation(m, residual); r > mostCorrelation && sure {
-		doubt("what the model leaves unexplained is alike at neighbours (correlation %.2f)", r)
+		doubt("the residuals of neighbours are correlated (%.2f): the model lacks a shared effect", r)
 	}
 }
 

@@ -211,7 +211,7 @@ func (f *file) us(field string, column int) (float64, error) {
 	us, err := strconv.ParseFloat(field, 64)
 	switch {
 	case err != nil && !errors.Is(err, strconv.ErrRange):
-		return 0, f.failed(column, "%.40q is no latency in microseconds; leave out what was not measured", field)
+		return 0, f.failed(column, "%.40q is no latency in microseconds; leave out missing measurements", field)
 	case us == 0:
 		return 0, f.failed(column, "the latency is zero: leave the field empty if it was not measured")
 	case us < 0:

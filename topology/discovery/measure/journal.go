@@ -134,7 +134,7 @@ func foreign(begin []byte, n int) error {
 func parseEntry(line string, numbers map[string]int) (pair latency.Pair, us float64, err error) {
 	fields := strings.Split(line, ",")
 	if len(fields) != 4 {
-		return pair, 0, fmt.Errorf("%.80q has not the columns a,b,latency_us,pass", line)
+		return pair, 0, fmt.Errorf("%.80q lacks the columns a,b,latency_us,pass", line)
 	}
 	a, isA := numbers[fields[0]]
 	b, isB := numbers[fields[1]]

@@ -192,7 +192,7 @@ func (l *link) introduce(secret []byte, name string) error {
 		return err
 	}
 	if hello.Protocol != rendezvousProtocol || len(hello.Nonce) < minNonce {
-		return fmt.Errorf("what answers there speaks %.40q, not %s", hello.Protocol, rendezvousProtocol)
+		return fmt.Errorf("the process at that address speaks %.40q, not %s", hello.Protocol, rendezvousProtocol)
 	}
 	who := introduction{Name: name, Nonce: newNonce()}
 	l.key = derive(secret, "link", hello.Nonce, who.Nonce, who.Name)

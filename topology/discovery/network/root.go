@@ -299,7 +299,7 @@ func (t *rootedTree) checkLevels() error {
 	level := make([]int, len(t.parent))
 	for _, v := range t.order[1:] {
 		if level[v] = level[t.parent[v]] + 1; level[v] > maxLevels-2 {
-			return fmt.Errorf("more than %d levels of switches: the form edges has no such bound", maxLevels-2)
+			return fmt.Errorf("more than %d levels of switches: the form edges has no limit", maxLevels-2)
 		}
 	}
 	return nil
