@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// patience is how long one exchange with the brokers may take: fencing, a transaction.
+	// patience bounds one exchange with the brokers: fencing, a transaction.
 	patience = 20 * time.Second
-	// readPatience is how long reading the topics at the start may take.
+	// readPatience bounds the reading of the topics at the start.
 	readPatience = 5 * time.Minute
 )
 

@@ -119,7 +119,8 @@ func (f *follower) hear(partition int32, p *schemas.Progress) {
 // errOtherInterval is the trouble of a collector with intervals of another length.
 var errOtherInterval = errors.New("interval differs")
 
-// progressBack is how many offsets of a partition of progress are read before its end: some commits with their markers.
+// progressBack is the number of offsets before the end of a partition of progress at which the reading begins: some
+// commits with their markers.
 const progressBack = 20
 
 // follow reads the topic of progress from shortly before its end until ctx ends. While that fails, loads stay as they

@@ -10,10 +10,11 @@ import (
 )
 
 const (
-	// atOnce is how many overdue Ticks are written without waiting, as after a restart or a change of balancers.
+	// atOnce is the number of overdue Ticks that are written without waiting, as after a restart or a change of
+	// balancers.
 	atOnce = 2
-	// perInterval is how many Ticks are written in each interval if more are overdue, oldest first. Agents and
-	// collectors can then keep up.
+	// perInterval is the number of Ticks that are written in each interval if more are overdue, oldest first. Agents
+	// and collectors can then keep up.
 	perInterval = 8
 )
 

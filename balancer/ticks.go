@@ -19,8 +19,8 @@ type closing struct {
 	planned    bool                              // a plan was made for this interval
 }
 
-// tickBytes is how long a Tick of several jobs may be. Longer ones are split: in a collector's memory a Tick takes many
-// times its length, and a fetch should have room for other records. One job alone may have schemas.MaxRecordBytes.
+// tickBytes is the largest size of a Tick of several jobs. Longer ones are split: in a collector's memory a Tick takes
+// many times its length, and a fetch should have room for other records. A single job may take schemas.MaxRecordBytes.
 const tickBytes = 1 << 20
 
 // ticks returns one Tick for each partition, of any length. A job belongs to the partitions of its Routes, since Routes
@@ -219,7 +219,7 @@ func unfitting(routes []schemas.Route, start, ms int64) map[schemas.JobKey]strin
 	return wrong
 }
 
-// roomIn returns how many of its entries fit into a Route.
+// roomIn returns the number of its entries that fit into a Route.
 func roomIn(r *schemas.Route) int {
 	return sort.Search(len(r.Entries), func(n int) bool {
 		some := *r

@@ -55,8 +55,8 @@ type SiteSource struct {
 	Name string   `mapstructure:"name"`
 	Exec []string `mapstructure:"exec"` // a command with its arguments, without a shell
 	File string   `mapstructure:"file"`
-	// Timeout is how long a run of the command may take. It begins so long before each boundary. 0 in a file: half of
-	// the interval, but at most 10s.
+	// Timeout bounds a run of the command. It begins so long before each boundary. 0 in a file: half of the interval,
+	// but at most 10s.
 	Timeout time.Duration `mapstructure:"timeout"`
 	// MaxAge is the age of the file at which its values are dropped; 0 in a file: 3 intervals
 	MaxAge  time.Duration `mapstructure:"max_age"`

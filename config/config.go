@@ -36,17 +36,17 @@ type Config struct {
 	Find       Find          `mapstructure:"find"`
 }
 
-// Outage is how far back anything is caught up, in intervals.
+// Outage is the longest outage, in intervals, that any part catches up.
 const Outage = 64
 
-// Slack is how far ahead of the clock a time may be. A time beyond it comes from a clock that is wrong.
+// Slack is the largest lead of a time over the clock. A time beyond it comes from a wrong clock.
 func Slack(interval time.Duration) time.Duration { return max(interval, 10*time.Second) }
 
 // QuietCommit is the time between two commits of the positions of collect and merge while they have no output. It
 // bounds the part that a successor reads again, and the part that it can miss because retention deleted it.
 const QuietCommit = 10 * time.Second
 
-// FilePeriod is how old the first record of a file of the archive is when the sink ends the file.
+// FilePeriod is the age of its first record at which the sink ends a file of the archive.
 func (c *Config) FilePeriod() time.Duration { return max(c.Interval, c.Sink.Period) }
 
 // Partitions are the partition counts beside Collectors.
@@ -78,11 +78,11 @@ type Balance struct {
 	Nodes    []string `mapstructure:"nodes"`     // used if there is no tree
 
 	Algorithm string `mapstructure:"algorithm"` // weir or literal
-	// LMax is how many nodes' jobs one collector takes. 0: by bytes, from the next two.
+	// LMax is the number of nodes that one collector takes, counted for each job. 0: by bytes, from the next two.
 	LMax               int   `mapstructure:"l_max"`
 	PartitionBytesPerS int64 `mapstructure:"partition_bytes_per_s"` // rate that one partition or its collector sustains
 	NodeBytes          int64 `mapstructure:"node_bytes"`            // bytes of a node in an interval, until measured
-	// LDist is how many nodes of a split job the literal algorithm gives one collector. 0: 0.9 l_max.
+	// LDist is the number of nodes of a split job that the literal algorithm gives one collector. 0: 0.9 l_max.
 	LDist    int `mapstructure:"l_dist"`
 	LocalMax int `mapstructure:"local_max"` // jobs of one node that are reduced there; 0: all
 
@@ -94,7 +94,7 @@ type Balance struct {
 type Slurm struct {
 	Enabled bool          `mapstructure:"enabled"`
 	Bin     string        `mapstructure:"bin"`     // directory of squeue, scontrol and sinfo; empty: found by PATH
-	Poll    time.Duration `mapstructure:"poll"`    // how often, the drop directory too
+	Poll    time.Duration `mapstructure:"poll"`    // time between two polls, of the drop directory too
 	Timeout time.Duration `mapstructure:"timeout"` // of one poll
 	CPUIDs  string        `mapstructure:"cpu_ids"` // Linux' numbering of Slurm's CPUs; see Numberings
 }

@@ -11,7 +11,7 @@ type MetricList struct {
 	Responses []string  `yaml:"responses,omitempty"` // empty: selected for coverage
 	Method    string    `yaml:"method"`
 	Seed      int64     `yaml:"seed"`
-	Canary    float64   `yaml:"canary"` // share of the nodes that go on measuring everything
+	Canary    float64   `yaml:"canary"` // share of the nodes that continue to measure everything
 	Keep      []string  `yaml:"keep"`   // measured on every node; every other metric is measured on canary nodes alone
 	Kept      []Kept    `yaml:"kept,omitempty"`
 	Dropped   []Dropped `yaml:"dropped,omitempty"`

@@ -180,9 +180,8 @@ func (l *MetricList) Measures(node, metric string) bool {
 		slices.Contains(l.Responses, metric) || Canary(node, l.Canary)
 }
 
-// Canary reports whether a node is one of the share of nodes that go on measuring everything. A node that is a canary
-// stays one when the share grows: its name alone decides. So agents need no list of nodes, and a restart changes
-// nothing.
+// Canary reports whether a node belongs to the share of nodes that continue to measure everything. A canary stays one
+// when the share grows: its name alone decides. So agents need no list of nodes, and a restart changes nothing.
 func Canary(node string, share float64) bool {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(node)) // a hash does not fail

@@ -78,7 +78,8 @@ var advised = []struct {
 	},
 }
 
-// Advise returns a line for each setting of a broker that costs time or safety. Replicas is how many the topics have.
+// Advise returns a line for each setting of a broker that costs time or safety. replicas is the number of the topics'
+// replicas.
 func Advise(ctx context.Context, adm *kadm.Client, replicas int) ([]string, error) {
 	known, err := adm.ListBrokers(ctx)
 	if err != nil {

@@ -21,12 +21,12 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// ErrNoBrokers is returned when a client is asked for and kafka.brokers is empty.
+// ErrNoBrokers is returned if a client is needed and kafka.brokers is empty.
 var ErrNoBrokers = errors.New("kafka.brokers is empty: name at least one broker, as host:port")
 
-// leaderAge is how old a client's knowledge of the leaders gets. A leader that is cut from its peers, but not from us,
-// gives no error, and nothing new to read. The client leaves it when another broker names the new one. It asks any
-// broker, so it may ask the one that was cut several times in a row.
+// leaderAge is the largest age of a client's knowledge of the leaders. A leader that is cut off from its peers, but not
+// from us, returns no error, and nothing new to read. The client leaves it when another broker names the new leader. It
+// asks any broker, so it may ask the isolated one several times in a row.
 const leaderAge = 3 * time.Second
 
 // ClientOpts returns the options that all Kafka clients of weir share: the addresses of the brokers, the login, and the

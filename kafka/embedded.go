@@ -59,7 +59,7 @@ func startEmbedded(
 			return limitedListener{l}, err
 		}),
 		kfake.BrokerConfigs(map[string]string{
-			"log.cleaner.backoff.ms":  "15000", // how often retention and compaction run
+			"log.cleaner.backoff.ms":  "15000", // interval of retention and compaction
 			"message.max.bytes":       strconv.Itoa(schemas.MaxMessageBytes),
 			"state.log.compact.bytes": "1048576", // of the broker's own log of groups and transactions
 		}),

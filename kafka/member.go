@@ -22,11 +22,11 @@ const (
 	session = 6 * time.Second
 	// heartbeat is the time between two heartbeats, by which a member learns about changes in its group.
 	heartbeat = 500 * time.Millisecond
-	// rebalance is how long a group waits for members that do not join again. It must not exceed the extra time that
-	// clients give a join beyond it. The embedded broker restarts its wait whenever a member tries again. So two
-	// members that try again in turn would keep it waiting without end for a third, dead one.
+	// rebalance is the longest time that a group waits for members that do not join again. It must not exceed the extra
+	// time that clients give a join beyond it. The embedded broker restarts its wait whenever a member tries again. So
+	// two members that try again in turn would keep it waiting without end for a third, dead one.
 	rebalance = 5 * time.Second
-	// parting is how long leaving a group may take. A broker that is away finds out at the session's end.
+	// parting is the longest time that leaving a group may take. A broker that is away notices at the session's end.
 	parting = 2 * time.Second
 )
 

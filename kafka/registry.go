@@ -19,7 +19,7 @@ import (
 // The schema registry. Only the commands for topics ask it: services take its ids from topic schemas.
 
 const (
-	// registryTimeout is how long one answer may take.
+	// registryTimeout bounds the time of one answer.
 	registryTimeout = 10 * time.Second
 	// maxAnswer bounds an answer in bytes. The longest ones hold a schema, or the reasons why it is not compatible.
 	maxAnswer = 4 << 20

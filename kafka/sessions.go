@@ -39,8 +39,8 @@ func StartSessions(cluster *kfake.Cluster, opts ...kgo.Opt) (stop func(), err er
 			}
 			for _, name := range groups.Groups() {
 				g := cluster.GroupInfo(name)
-				// A group that is not stable removes by itself members that do not join or sync. A member that waits
-				// for its answer must not have a session yet: in a slow rebalance a live one would lose it.
+				// A group that is not stable itself removes members that do not join or sync. A member that waits for
+				// its answer must not have a session yet: in a slow rebalance a live one would lose it.
 				if g == nil || g.State != "Stable" {
 					delete(started, name)
 				} else if of, ok := started[name]; (!ok || of != g.Epoch) && beatFor(ctx, cl, g) == nil {

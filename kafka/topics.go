@@ -76,7 +76,7 @@ func alterTopic(ctx context.Context, adm *kadm.Client, t schemas.Topic) error {
 	return nil
 }
 
-// newTopicTries is how often a topic that was just made is tried again, a second apart.
+// newTopicTries is the number of attempts to reach a topic that was just made, a second apart.
 const newTopicTries = 15
 
 // publishSchemas writes every schema under its fingerprint, for readers outside weir. The topic is compacted, so a

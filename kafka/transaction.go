@@ -17,8 +17,8 @@ import (
 // Producer writes transactions under one transactional id, which stands for something that has one owner at a time.
 //
 //  1. Fence makes its producer id. That fences every older owner, and ends the transaction that it left open.
-//  2. What the owner then reads of its topics is final, until somebody fences it.
-//  3. Continue notes where that ended.
+//  2. The owner's reads of its topics are final from then on, until somebody fences it.
+//  3. Continue notes the offset at which these reads ended.
 //  4. Commit writes all records or none.
 //
 // After an error only the topics show whether the last transaction was committed. Nothing is tried again on such a

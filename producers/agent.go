@@ -165,8 +165,8 @@ func newFleet(cfg config.Config, members []member, log *slog.Logger) (*fleet, er
 // setClock replaces the host's clock: a simulated node may have one that is off.
 func (f *fleet) setClock(read func() time.Time) { f.clock = hostClock{read: read, began: read()} }
 
-// leaderAge is how old an agent's knowledge of the leaders gets, give or take a third. Services ask every 3 s. Agents
-// are many: 10,000 of them that ask every 30 s take a seventh of a core from the brokers (TestMetadataLoad).
+// leaderAge is the largest age of an agent's knowledge of the leaders, give or take a third. Services ask every 3 s.
+// Agents are many: 10,000 of them that ask every 30 s take a seventh of a core from the brokers (TestMetadataLoad).
 const leaderAge = 30 * time.Second
 
 // clientOpts returns the options of the fleet's clients. Each client draws its own period for refreshing metadata.

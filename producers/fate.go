@@ -11,7 +11,7 @@ import (
 	"github.com/weirhpc/weir/retry"
 )
 
-// maxTries is how often a record may fail for an unknown reason before it is given up.
+// maxTries is the number of times that a record may fail for an unknown reason before it is given up.
 const maxTries = 5
 
 var (

@@ -18,8 +18,8 @@ import (
 // errNotRoute is returned when a value of the routes topic is not the Route of its key's node.
 var errNotRoute = errors.New("not the route of the node that the key names")
 
-// fetchWait is how long a broker may wait before it answers that there are no new routes. It answers at once when there
-// are some. With the client's own 5 s, ten thousand agents would send 2,000 requests a second for nothing.
+// fetchWait is the longest time that a broker waits before it answers that there are no new routes. It answers at once
+// when there are some. With the client's own 5 s, ten thousand agents would send 2,000 requests a second for nothing.
 const fetchWait = 30 * time.Second
 
 // follower reads the partitions of the routes topic that hold this fleet's nodes, from their beginning and without end.
@@ -70,7 +70,7 @@ func routesPartition(node string, partitions int) int32 {
 	return int32(byKey.Partition(&kgo.Record{Key: []byte(node)}, partitions))
 }
 
-// run follows the routes until ctx ends. After any error it pauses, and reads anew with a new client.
+// run follows the routes until ctx ends. After any error it pauses, and starts over with a new client.
 func (r *follower) run(ctx context.Context) {
 	for tries := 1; ; tries++ {
 		served, err := r.read(ctx)
@@ -207,7 +207,7 @@ func decodeRoute(node string, value []byte) (*schemas.Route, error) {
 	return route, nil
 }
 
-// save logs a fault and goes on, because the file only serves a start while no broker answers.
+// save logs an error and continues, because the file only serves a start while no broker answers.
 func (r *follower) save() {
 	err := r.saveRoutes()
 	switch {

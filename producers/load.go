@@ -17,7 +17,7 @@ import (
 const (
 	// LoadCores is the number of cores of a thin node of SuperMUC phase 1, and the default for a node of the load.
 	LoadCores = 16
-	// LoadMetrics is how many metrics a node of the load measures, if not given.
+	// LoadMetrics is the default number of metrics of a node of the load.
 	LoadMetrics = 37
 	// MaxCores bounds a record, with MaxMetrics, to half of a broker's default limit.
 	MaxCores = 256
@@ -35,7 +35,8 @@ type Load struct {
 	Cores    int  // logical CPUs of a node; 0: SimulatedCPUs, or LoadCores for SuperMUC. The test mix allows no others
 	Metrics  int  // that a node measures; 0: TestMetrics, or LoadMetrics for SuperMUC
 
-	// Clients is among how many Kafka clients the nodes are divided, each with connections of its own; 0: one.
+	// Clients is the number of Kafka clients that the nodes are divided among, each with connections of its own; 0:
+	// one.
 	Clients int
 	// RequestPerNode makes the nodes of a client publish one after the other. As with real nodes, a node's records
 	// leave in requests of their own. The next node's turn begins when these are acknowledged.

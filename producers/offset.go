@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// askEvery is how many intervals pass between two questions for the broker's time.
+	// askEvery is the number of intervals between two questions for the broker's time.
 	askEvery = 4
 	// askWithin bounds that time if intervals are long, because two clocks drift apart meanwhile.
 	askWithin = 2 * time.Minute
@@ -68,7 +68,7 @@ type hostClock struct {
 // steady is the monotonic time of t.
 func (c *hostClock) steady(t time.Time) time.Duration { return t.Sub(c.began) }
 
-// offset returns by how much the wall clock was ahead of the broker's at t, and by how much that may be wrong at most.
+// offset returns the lead of the wall clock over the broker's at t, and the largest error of that.
 func (c *hostClock) offset(t time.Time, window time.Duration) (offset, bound time.Duration, ok bool) {
 	return ahead(c.known, t.UnixMicro(), c.steady(t), window)
 }
@@ -106,7 +106,7 @@ func (c *hostClock) add(e exchange) {
 	c.known = append(c.known, e)
 }
 
-// clockWindow is how old an exchange may be. It is as far back as anything is caught up.
+// clockWindow is the largest age of an exchange. It equals the longest outage that an agent catches up.
 func (f *fleet) clockWindow() time.Duration { return config.Outage * f.cfg.Interval }
 
 // lookAtClock asks the broker, now and then, when it appended a record that it has just acknowledged. The client does

@@ -19,8 +19,8 @@ const (
 	// inHand is the largest number of intervals of one node in the Kafka client. The client cannot give back records
 	// that it has begun to send, so the others wait in the ring, which may drop them.
 	inHand = 4
-	// nodeHand is how many bytes of one node the Kafka client holds before it gets no more. 257 records that the node
-	// reduced take 1.8 MB. They leave together, so that their number does not multiply the latency.
+	// nodeHand is the number of bytes of one node in the Kafka client at which it gets no more. 257 records that the
+	// node reduced take 1.8 MB. They leave together, so that their number does not multiply the latency.
 	nodeHand = 4 << 20
 	// fleetHand is the limit for all simulated nodes of a process together.
 	fleetHand = 32 << 20
@@ -28,7 +28,7 @@ const (
 	clientHand = 256 << 10
 	// recordBytes is the memory of a record in hand beside its value.
 	recordBytes = 512
-	// drainTime is how long the end of the process waits for records to be sent.
+	// drainTime is the longest time that the end of the process waits for records to be sent.
 	drainTime = 2 * time.Second
 )
 
@@ -191,8 +191,8 @@ func (p *publisher) run(sampled <-chan struct{}) {
 	}
 }
 
-// forget makes the client look up anew a topic that was deleted and made again. The records that the client holds of it
-// go back to the rings.
+// forget makes the client look up a topic again that was deleted and made again. The client's records of that topic go
+// back to the rings.
 func (p *publisher) forget() {
 	p.mu.Lock()
 	madeAgain := p.madeAgain
@@ -234,12 +234,12 @@ func (p *publisher) idle() bool {
 	return true
 }
 
-// patience is how long an answer may take before the brokers count as away.
+// patience is the time without an answer after which the brokers count as away.
 func (p *publisher) patience() time.Duration {
 	return p.cfg.BackoffCap + p.cfg.Kafka.DialTimeout
 }
 
-// untilNext is how long the loop sleeps unless it is woken: to the end of a pause, or of patience.
+// untilNext is the time that the loop sleeps unless it is woken: to the end of a pause, or of patience.
 func (p *publisher) untilNext(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,7 +12,7 @@ type item struct {
 	start     int64 // interval_start
 	partition int32
 	bytes     int64 // of memory, the sample divided evenly among the items of its interval
-	tries     int   // how often it failed for an unknown reason
+	tries     int   // failures for an unknown reason
 	portion   *portion
 	gap       *schemas.Gap // in place of a portion
 }
@@ -106,7 +106,7 @@ func (r *ring) trim() (first bool) {
 	return first
 }
 
-// loseAfter drops the records of intervals that begin after start, and returns how many.
+// loseAfter drops the records of intervals that begin after start, and returns their number.
 func (r *ring) loseAfter(start int64) (lost int) {
 	for i := len(r.batches) - 1; i >= 0 && r.batches[i].start > start; i-- {
 		for _, it := range r.batches[i].items {

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// ordersWait is how long a broker may hold a fetch of orders, which come once in a year.
+	// ordersWait is the longest time that a broker holds a fetch of orders, which come once in a year.
 	ordersWait = time.Minute
 
 	// All nodes read an order at once. They come to the coordinator over so long, which could not greet them at once.

@@ -160,11 +160,12 @@ func (f *fleet) formAll(ctx context.Context, from, to moment) (routeless []strin
 	return routeless, true
 }
 
-// manyAbsent is how many absent intervals in a row are more than a hiccup of the machine.
+// manyAbsent is the number of absent intervals in a row that is more than a hiccup of the machine.
 const manyAbsent = 5
 
-// sayAbsent logs an interval that is not published because one of its readings missed its boundary. It returns how many
-// in a row are absent. Number manyAbsent is a warning: a machine or a clock that never keeps time publishes nothing.
+// sayAbsent logs an interval that is not published because one of its readings missed its boundary. It returns the
+// number of absent intervals in a row. Number manyAbsent is a warning: a machine or a clock that never keeps time
+// publishes nothing.
 func (f *fleet) sayAbsent(ctx context.Context, before int, publish bool, now moment) int {
 	if publish {
 		return 0

@@ -268,9 +268,9 @@ func (j *Joiner) choose(points []point, at []int, budget int) []int {
 	return chosen
 }
 
-// deviation bounds by how many ranks the curve through the chosen points misses a value. Between two neighbouring
-// points a and b, values have ranks from a.rank+b.inner to b.rank-b.inner. There the curve goes from its rank at a to
-// its rank at b. Neither ever falls, so the bound follows from the points alone.
+// deviation bounds the number of ranks by which the curve through the chosen points misses a value. Between two
+// neighbouring points a and b, values have ranks from a.rank+b.inner to b.rank-b.inner. There the curve goes from its
+// rank at a to its rank at b. Neither ever falls, so the bound follows from the points alone.
 func deviation(points []point, chosen []int) float64 {
 	worst := 0.0
 	for i := 1; i < len(chosen); i++ {

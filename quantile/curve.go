@@ -6,7 +6,8 @@ import "math"
 // any order.
 const unit = 1 << 20
 
-// slack is a bound, in units, of how far rounding to units and in floating point can shift a rank of count values.
+// slack is a bound, in units, of the shift that rounding, to units and in floating point, causes in a rank of count
+// values.
 func slack(count int64) int64 { return 4 + count>>30 }
 
 // share is a Summary prepared for finding the ranks of a value in it.

@@ -191,7 +191,7 @@ func (m *merger) estimate(corners []corner) {
 	}
 }
 
-// addTo adds standing.below of values, which ascend, and by how much standing.above is more.
+// addTo adds standing.below of values, which ascend, and the excess of standing.above over it.
 func (s *share) addTo(values []float64, below, jumps []int64) {
 	half := int64(unit / 2)
 	if s.atoms {
@@ -234,7 +234,7 @@ func (s *share) addTo(values []float64, below, jumps []int64) {
 	}
 }
 
-// addLine adds the estimates on the line from a to b at the values before b, and returns how many these are.
+// addLine adds the estimates on the line from a to b at the values before b, and returns the number of these values.
 func addLine(a, b Knot, values []float64, below []int64) int {
 	from, rise, d := a.Rank*unit-unit/2, float64((b.Rank-a.Rank)*unit), b.Value-a.Value
 	below = below[:len(values)]

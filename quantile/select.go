@@ -13,7 +13,7 @@ import (
 // compiler turns a partition back into a branch, it falls from 15 times to 5.
 func selectRanks(v []float64, ranks []int) { selectFrom(v, ranks, 0, depthOf(v)) }
 
-// depthOf is how many partitions may follow each other in a column.
+// depthOf is the largest number of consecutive partitions in a column.
 func depthOf(v []float64) int { return 2 * bits.Len(uint(len(v))) }
 
 // selectFrom is selectRanks for a part v of the column that begins at rank base. depth limits further partitions. Once
@@ -92,8 +92,8 @@ func pivot(v []float64, rank int) float64 {
 	return sample[rank*len(sample)/len(v)]
 }
 
-// partitionLess brings the values below p to the front and returns how many there are. It is Lomuto's partition with an
-// index that the result of the comparison advances.
+// partitionLess brings the values below p to the front and returns their number. It is Lomuto's partition with an index
+// that the result of the comparison advances.
 func partitionLess(v []float64, p float64) int {
 	i := 0
 	for j, x := range v {

@@ -27,7 +27,7 @@ type Knot struct {
 	Rank  int64
 }
 
-// Atom is a value and how often it occurs.
+// Atom is a value and the number of its occurrences.
 type Atom struct {
 	Value float64
 	Count int64
@@ -36,8 +36,8 @@ type Atom struct {
 // Rank is the rank, from 1, of the order statistic that stands for decile k of n values: floor(n·k/10) within [1, n].
 func Rank(k int, n int64) int64 { return min(max(n*int64(k)/10, 1), n) }
 
-// MaxCount is how many values a share, or all shares of a merge, may have. Ranks are added in 63 bits, in units of
-// 2^-20.
+// MaxCount is the largest number of values of a share, or of all shares of a merge. Ranks are added in 63 bits, in
+// units of 2^-20.
 const MaxCount = 1 << 42
 
 // Check reports why the summary cannot be one, with the name of the field. Merge and Recompress take every summary that
@@ -147,7 +147,7 @@ func arrayBytes(n int) int {
 // pairBytes is the size of a knot of that rank, or of an atom of that count.
 func pairBytes(long int64) int { return 8 + longBytes(long) }
 
-// longBytes is the length of a positive long: 7 bits a byte, of which the sign takes one.
+// longBytes is the length of a positive long: 7 bits a byte, less one bit for the sign.
 func longBytes(n int64) int {
 	bytes := 1
 	for n >>= 6; n > 0; n >>= 7 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Reading and writing the Avro forms of which CounterBatch and JobSummary are made, without reflection.
+// Reading and writing the Avro forms in CounterBatch and JobSummary, without reflection.
 
 // bodyReader reads a body. Without memory it only counts.
 type bodyReader struct {

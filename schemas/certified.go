@@ -17,7 +17,7 @@ type Knot struct {
 	Rank  int64   `avro:"rank"`
 }
 
-// Atom is a value and how often it occurs.
+// Atom is a value and the number of its occurrences.
 type Atom struct {
 	Value float64 `avro:"value"`
 	Count int64   `avro:"count"`

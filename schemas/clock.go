@@ -16,7 +16,7 @@ const (
 type ClockSign struct {
 	Known bool  // the record contains evidence
 	Off   bool  // the clock is certainly off by more than a tenth of the interval
-	Ms    int64 // by how much it is ahead, at least; negative: behind
+	Ms    int64 // least lead of the clock; negative: behind
 }
 
 // ClockOf judges a node's clock by a record of counters that the broker appended at appendedMs.

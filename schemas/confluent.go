@@ -41,8 +41,8 @@ func ToConfluent(b []byte, id uint32) (_ []byte, ok bool) {
 }
 
 // FromConfluent returns a value of the Confluent form in the single-object form, by the fingerprint of its record's
-// header. The result is a copy. It is not ok for any other value or header. Only the header counts: ids are the
-// registry's, and it may have been made anew.
+// header. The result is a copy. It is not ok for any other value or header. The id is ignored: it belongs to the
+// registry, which may have been set up again.
 func FromConfluent(b, fingerprint []byte) (_ []byte, ok bool) {
 	if len(b) < confluentBytes || b[0] != 0 || binary.BigEndian.Uint32(b[1:]) == 0 ||
 		len(fingerprint) != fingerprintBytes {

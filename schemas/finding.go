@@ -28,9 +28,9 @@ const (
 )
 
 const (
-	// MaxFindingText is how many bytes a title, a hint or a scheduler's line of a Finding may have.
+	// MaxFindingText is the largest number of bytes in a title, a hint or a scheduler's line of a Finding.
 	MaxFindingText = 1000
-	// MaxEvidence is how many numbers a Finding may show.
+	// MaxEvidence is the largest number of numbers in a Finding.
 	MaxEvidence = 16
 
 	maxFindState = 1 << 20 // bytes of a state: a hundred times the size for a job

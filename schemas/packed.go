@@ -97,7 +97,7 @@ func (r *BatchReader) Read(b []byte, batch *PackedBatch) (Record, error) {
 	if err != nil || !is {
 		return record, err
 	}
-	// It is not in the form that weir writes, so it is written anew.
+	// It is not in weir's own form, so it is encoded again.
 	if b, err = Marshal(whole); err != nil {
 		return nil, err
 	}

@@ -82,8 +82,8 @@ func shapeOf(n *avro.SchemaNode, t reflect.Type) *shape {
 	return s
 }
 
-// excess returns by how much the memory that a value points to can pass perByte × its bytes on the wire. Items of an
-// array without a bound on their number do not count. exceeds checks these.
+// excess returns the most by which the memory that a value points to can pass perByte × its bytes on the wire. Items of
+// an array without a bound on their number do not count. exceeds checks these.
 func (s *shape) excess(perByte int) int {
 	switch s.kind {
 	case "record":

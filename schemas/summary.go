@@ -14,7 +14,7 @@ import (
 var methods = []string{MethodNode, MethodExact, MethodEstimated}
 
 // decodeSummary decodes the body of a JobSummary. It is not ok if the general decoder must decide. The result does not
-// alias body. Fields of one type share an array, so who keeps a few of them should clone these.
+// alias body. Fields of one type share an array, so a caller that keeps a few of them should clone these.
 //
 // It reads twice, as decodeBatch does: first to count, then to decode. So it never allocates more than the body fills.
 func decodeSummary(body []byte) (*JobSummary, bool) {
@@ -176,7 +176,7 @@ func appendSummary(to []byte, s *JobSummary) (_ []byte, ok bool) {
 	return appendItems(to, s.Metrics, appendSummaryMetric), true
 }
 
-// most returns how many bytes a metric takes at most.
+// most returns the largest number of bytes of a metric.
 func (m *JobSummaryMetric) most() int {
 	size := 9*binary.MaxVarintLen64 + len(m.Name) + len(m.Unit) + len(m.Scope)
 	size += 6 * (1 + 8) // numbers
@@ -203,7 +203,7 @@ func (m *JobSummaryMetric) most() int {
 	return size
 }
 
-// varintBytes returns how many bytes a long takes.
+// varintBytes returns the number of bytes of a long.
 func varintBytes(v int64) int { return (bits.Len64(uint64(v)<<1^uint64(v>>63)|1) + 6) / 7 }
 
 func appendSummaryMetric(to []byte, m *JobSummaryMetric) []byte {

@@ -31,7 +31,8 @@ const MaxMessageBytes = 4 << 20
 // about 30 for the record's lengths, and at most 76 for the key.
 const MaxRecordBytes = MaxMessageBytes - 1<<10
 
-// callsKept is how long a Trigger or a TopologyOrder is kept. Nobody reads an old one, but `weir tail` may show it.
+// callsKept is the retention of a Trigger or a TopologyOrder. No part of weir reads an old one, but `weir tail` may
+// show it.
 const callsKept = time.Hour
 
 // Kafka compacts no segment that is written to. Readers of these topics begin at their start, so these stay small.

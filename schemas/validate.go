@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// MaxMetrics is how many metrics a record may have.
+	// MaxMetrics is the largest number of metrics in a record.
 	MaxMetrics = 1024
-	// MaxReported is how many metrics a job may report by itself, in a record and in an interval.
+	// MaxReported is the largest number of metrics of its own that a job may report, in a record and in an interval.
 	MaxReported = 16
-	// MaxNodes is how many nodes a job may have.
+	// MaxNodes is the largest number of nodes of a job.
 	MaxNodes = 1 << 22
 	// MaxEpoch is the last epoch. A balancer counts on from the epoch of a record, so a record must not exhaust it.
 	MaxEpoch = 1 << 53
@@ -43,10 +43,10 @@ const (
 	maxSecretBytes = 64
 )
 
-// MaxOrderSeconds bounds how long a measurement of latencies may take.
+// MaxOrderSeconds bounds the duration of a measurement of latencies.
 const MaxOrderSeconds = 24 * 3600
 
-// OrderWait is how long whoever orders a measurement waits for the nodes at most, and how long an order is obeyed.
+// OrderWait is the longest time that a measurement waits for its nodes, and the age at which agents ignore an order.
 const OrderWait = 2 * time.Minute
 
 // twice returns the position of an item that equals an earlier one, or -1. Records of weir have ascending items: it
@@ -175,8 +175,8 @@ func checkMetrics(n int, name func(i int) string) error {
 	return nil
 }
 
-// checkReported checks the names of the metrics that a job reported. Each is one of the record's metrics, of which n
-// are called name(i) and have scope(i).
+// checkReported checks the names of the metrics that a job reported. Each must be one of the record's n metrics, with
+// the names name(i) and the scopes scope(i).
 func checkReported(reported []string, n int, name, scope func(i int) string) error {
 	if len(reported) > MaxReported {
 		return invalid("reported", "%d are more than %d", len(reported), MaxReported)
@@ -198,8 +198,8 @@ func checkReported(reported []string, n int, name, scope func(i int) string) err
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// ascending reports whether all values are finite and none is below the one before it. Equal neighbours are as they
-// should be: many nodes may have the same value.
+// ascending reports whether all values are finite and none is below the previous one. Equal neighbours are valid: many
+// nodes may have the same value.
 func ascending(v []float64) bool {
 	for i := range v {
 		if !finite(v[i]) || i > 0 && v[i] < v[i-1] {

@@ -81,7 +81,7 @@ func itemEnd(list string) int {
 	return len(list)
 }
 
-// parseItem returns the parts of one item and how many hosts it stands for, at most maxHosts.
+// parseItem returns the parts of one item and the number of hosts that it stands for, at most maxHosts.
 func parseItem(item string) (parts []hostPart, count int, err error) {
 	if strings.ContainsFunc(item, unicode.IsSpace) {
 		return nil, 0, errors.New("a blank within a name")
@@ -134,7 +134,7 @@ func ExpandRanges(list string) ([]int64, error) {
 	return numbers, nil
 }
 
-// parseRanges returns the ranges of a list and how many numbers they have, at most maxHosts.
+// parseRanges returns the ranges of a list and the number of their numbers, at most maxHosts.
 func parseRanges(list string) (ranges []hostRange, count int, err error) {
 	for one := range strings.SplitSeq(list, ",") {
 		low, high, isRange := strings.Cut(one, "-")

@@ -56,7 +56,7 @@ type branch struct {
 	nodes    []named
 	racks    []named // broker.rack of the brokers here, beside the vertex's own name
 
-	gone    int  // how many of its branches are dropped
+	gone    int  // number of dropped branches
 	dropped bool // not in the tree, since earlier branches have all of its nodes
 }
 
@@ -163,7 +163,7 @@ func (t *Tree) add(name string, parent int32, leaf bool) int32 {
 }
 
 // Flat returns a tree with one island that holds all nodes, in their order. A node that is named twice counts once. It
-// is the tree of a machine of which nothing is known.
+// is the tree of an unknown machine.
 func Flat(nodes []string) *Tree {
 	t := &Tree{
 		inner: map[string]int32{"root": 0, "all": 1}, leaf: make(map[string]int32, len(nodes)),

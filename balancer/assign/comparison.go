@@ -123,8 +123,8 @@ func upward(l *Layout, nodes []int32) int {
 	return len(homes) + len(syncs) + 1
 }
 
-// count adds one plan to the means. A job is counted by how far its values travel: at one collector, under one
-// SyncAgent, or over the frontend.
+// count adds one plan to the means. It classifies a job by the distance that its values travel: at one collector, under
+// one SyncAgent, or over the frontend.
 func (c *contender) count(l *Layout, tasks []Task, placed []Placement) {
 	load := make([]float64, len(l.Sync))
 	for _, p := range placed {

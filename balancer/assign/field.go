@@ -18,7 +18,7 @@ type field struct {
 	place []int32 // of each collector in order
 	least []int32 // a binary tree over order: the collector below with the least load, then the lowest number
 
-	own    []int   // of each collector: nodes of the job in hand that are at home there
+	own    []int   // of each collector: nodes of the current job that are at home there
 	owners []int32 // collectors with own > 0
 	above  []level // SyncAgents first
 }
@@ -28,7 +28,7 @@ type level struct {
 	of      []int32 // of each collector: its vertex
 	first   []int32 // of each vertex: the first place of its collectors in order
 	end     []int32 // of each vertex: the place after the last
-	near    []int   // of each vertex: nodes of the job in hand that are at home below it
+	near    []int   // of each vertex: nodes of the current job that are at home below it
 	touched []int32 // vertices with near > 0
 }
 
@@ -69,7 +69,7 @@ func newField(l *Layout) *field {
 	return f
 }
 
-// build makes the tree anew from the loads.
+// build rebuilds the tree from the loads.
 func (f *field) build() {
 	size := 1 << bits.Len(uint(max(1, len(f.order))-1))
 	f.least = make([]int32, 2*size)
@@ -136,7 +136,7 @@ func (f *field) below(at *level, vertex int32) iter.Seq[int32] {
 	}
 }
 
-// begin makes a job the one in hand.
+// begin makes a job the current one.
 func (f *field) begin(nodes []int32) {
 	for _, n := range nodes {
 		c := f.Home[n]
@@ -156,7 +156,7 @@ func (f *field) begin(nodes []int32) {
 	}
 }
 
-// end leaves no job in hand.
+// end resets the current job.
 func (f *field) end() {
 	for _, c := range f.owners {
 		f.own[c] = 0
@@ -171,7 +171,7 @@ func (f *field) end() {
 	f.owners = f.owners[:0]
 }
 
-// distance is the total topological distance of a collector from the nodes of the job in hand. Each node counts one
+// distance is the total topological distance of a collector from the nodes of the current job. Each node counts one
 // less for each vertex that it shares with the collector; see hops.
 func (f *field) distance(c int32, nodes int) int {
 	distance := (2+len(f.above))*nodes - f.own[c]
@@ -181,7 +181,7 @@ func (f *field) distance(c int32, nodes int) int {
 	return distance
 }
 
-// candidates calls try with every collector that can be the best for the job in hand. It may repeat a collector.
+// candidates calls try with every collector that can be the best for the current job. It may repeat a collector.
 func (f *field) candidates(try func(c int32)) {
 	for _, c := range f.owners {
 		try(c)

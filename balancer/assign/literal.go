@@ -39,7 +39,7 @@ func placeLiteral(l *Layout, jobs [][]int32, lim Limits) []Placement {
 	return placed
 }
 
-// persyst is the state while jobs are placed. own and near count the agents of the job in hand.
+// persyst is the state while jobs are placed. own and near count the agents of the current job.
 type persyst struct {
 	*Layout
 	Limits
@@ -79,7 +79,7 @@ func (a *persyst) count(nodes []int32, by int) {
 	}
 }
 
-// add changes how many agents of the job are children of a collector.
+// add changes the number of the job's agents that are children of a collector.
 func (a *persyst) add(c int32, by int) {
 	a.own[c] += by
 	for k, of := range a.above {

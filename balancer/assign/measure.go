@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// hops is the topological distance of a node from a collector: how many levels up their lowest common vertex is. It is
-// 1 from a node to its home. With SyncAgents alone, it is 2 below one SyncAgent, and 3 otherwise.
+// hops is the topological distance of a node from a collector: the number of levels up to their lowest common vertex.
+// It is 1 from a node to its home. With SyncAgents alone, it is 2 below one SyncAgent, and 3 otherwise.
 func (l *Layout) hops(node, collector int32) int {
 	home := l.Home[node]
 	if home == collector {

@@ -100,7 +100,7 @@ func (f *field) distribute(nodes, at []int32, lDist int) {
 	}
 }
 
-// count changes how many nodes are at home at a collector, and below each vertex above it.
+// count changes the number of nodes at home at a collector, and below each vertex above it.
 func (f *field) count(c int32, by int) {
 	f.own[c] += by
 	for k := range f.above {

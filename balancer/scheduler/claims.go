@@ -24,7 +24,7 @@ type heldUntil struct {
 
 // surveyed is the result of looking at each job of a list once.
 type surveyed struct {
-	reasons []string                // why a job by itself cannot be followed; empty: it can
+	reasons []string                // why a job cannot be followed, regardless of other jobs; empty: it can
 	twice   map[schemas.JobKey]bool // at least the keys that several jobs share
 	shared  map[string]bool         // at least the nodes on which jobs conflict
 }

@@ -24,10 +24,10 @@ const (
 	// manyDropFiles is the number of files that is worth a warning: the files of 131,072 jobs. All of them are read
 	// nevertheless.
 	manyDropFiles = 1 << 18
-	// dropBatch is how many names are read at once.
+	// dropBatch is the number of names that are read at once.
 	dropBatch = 1 << 12
-	// dropCheck is how often jobs that ended long ago are joined with the others again. Other polls leave them out,
-	// for they are nearly all jobs of a busy day.
+	// dropCheck is the time after which jobs that ended long ago are joined with the others again. Other polls leave
+	// them out, because they are nearly all jobs of a busy day.
 	dropCheck = 10 * time.Minute
 )
 
@@ -264,8 +264,8 @@ func (d *DropDir) forget(name string) {
 	}
 }
 
-// list returns the jobs that did not end too long ago. An end without a start is a job without nodes, of which only
-// the end is known.
+// list returns the jobs that did not end too long ago. An end without a start is a job without nodes: only its end is
+// known.
 func (d *DropDir) list(nowMs int64) (jobs []Job, faults []Fault) {
 	jobs, doubts, faults := d.join()
 	if d.alone {

@@ -59,8 +59,8 @@ type FileSource struct {
 // NewFileSource returns a source that reads the file at path when it is first asked. The file may come later.
 func NewFileSource(path string) *FileSource { return &FileSource{path: path} }
 
-// fileWait is how long a caller waits for a file that was read before. The balancer publishes its plan this much later
-// once, when the file system begins to hang.
+// fileWait is the longest time that a caller waits for a file that was read before. The balancer publishes its plan
+// this much later once, when the file system begins to hang.
 const fileWait = 250 * time.Millisecond
 
 // Jobs implements Source. The first call waits for a slow file, since nothing is known yet. A later call returns the

@@ -48,7 +48,7 @@ func stateAt(j *Job, now time.Time) string {
 	return schemas.StateRunning
 }
 
-// checkJob returns why a job by itself cannot be followed; empty if it can.
+// checkJob returns the reason why a job cannot be followed, regardless of other jobs; empty if it can.
 func checkJob(j *Job) string {
 	switch {
 	case j.JobID == "":

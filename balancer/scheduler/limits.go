@@ -100,7 +100,7 @@ func slurmMemory(text string) *int64 {
 	return new(int64(n * unit))
 }
 
-// slurmArray returns the array of which a job is a task, and the task's number. Of other jobs Slurm gives their own
+// slurmArray returns the array that a job is a task of, and the task's number. For other jobs Slurm reports their own
 // number and N/A.
 func slurmArray(job, task string) (array *string, number *int32) {
 	id, err := strconv.ParseUint(job, 10, 64)

@@ -21,9 +21,10 @@ import (
 const (
 	// maxLineBytes bounds each line of scontrol and sinfo.
 	maxLineBytes = 4 << 20
-	// machineEvery is how often Slurm is asked for its nodes, unless a job is on one that is not known.
+	// machineEvery is the time between two questions for Slurm's nodes, unless a job is on an unknown one.
 	machineEvery = time.Minute
-	// askedAgain bounds for how many jobs scontrol is asked again in a poll, after an answer that was not used.
+	// askedAgain bounds the number of jobs in a poll for which scontrol is asked again, after an answer that was not
+	// used.
 	askedAgain = 16
 	// jsonEvery is the pause after scontrol wrote no JSON. Slurm may be upgraded.
 	jsonEvery = time.Minute

@@ -1,7 +1,7 @@
 // Package scheduler finds out which jobs run on which nodes and when, so that the balancer can plan for them. A Source
 // is Slurm, a directory into which prolog and epilog write, a file, a simulation, or several of these. A job that
-// cannot be followed is one Fault, and the other jobs go on. The decisions are in slurmbook.go, jobs.go and claims.go,
-// which do no I/O and read no clock.
+// cannot be followed is one Fault, and does not affect the other jobs. The decisions are in slurmbook.go, jobs.go and
+// claims.go, which do no I/O and read no clock.
 package scheduler
 
 import (

@@ -88,7 +88,7 @@ const (
 	jobFields
 )
 
-// noJob is a row of which nothing is known.
+// noJob is a row without any known number.
 var noJob = func() (row [jobFields]uint64) {
 	for i := range row {
 		row[i] = unread
@@ -163,7 +163,7 @@ type jobCgroup struct {
 
 const maxTries = 8
 
-// lookEvery is how long a new cgroup may go unseen. A look costs as much as reading four files.
+// lookEvery is the longest time that a new cgroup may go unseen. A look costs as much as reading four files.
 const lookEvery = 5 * time.Second
 
 // read reads every job's files. A job that ends meanwhile is missing.

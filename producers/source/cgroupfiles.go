@@ -37,7 +37,7 @@ var files1 = []cgroupFile{
 	{"cpuset", "cpuset.cpus", "", nil},
 }
 
-// neededFiles are the files of which a metric is made that is measured, and the list of CPUs.
+// neededFiles returns the files that a measured metric is computed from, and the list of CPUs.
 func neededFiles(files []cgroupFile, measures func(metric string) bool) []cgroupFile {
 	return slices.DeleteFunc(slices.Clone(files), func(f cgroupFile) bool {
 		return f.parse != nil && !slices.ContainsFunc(strings.Fields(f.metrics), measures)

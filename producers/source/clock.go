@@ -49,7 +49,7 @@ const Window = 600 * time.Millisecond
 type Clock struct {
 	Late          time.Duration // from the boundary to the reading, by the host's clock
 	Known         bool          // whether Offset and Bound are
-	Offset, Bound time.Duration // the host's clock minus the broker's, and how much that may be wrong
+	Offset, Bound time.Duration // the host's clock minus the broker's, and the largest error of that
 }
 
 // Columns returns the metrics of a clock for a sampler that is no Host.

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	// errDisk is returned if /proc/diskstats has another format than the kernel's.
+	// errDisk is returned if /proc/diskstats is not in the kernel's format.
 	errDisk = errors.New("not a line of a disk's counters")
 	// errNoDisk is returned if the host has no disk of its own.
 	errNoDisk = errors.New("no disk but virtual ones")

@@ -51,10 +51,10 @@ type slot struct {
 const ownSkew = -1
 
 const (
-	// openTime is how long the start waits for sources to open. A source that takes longer is read from the time when
-	// it is open.
+	// openTime is the longest time that the start waits for sources to open. A source that takes longer is read once it
+	// is open.
 	openTime = time.Second
-	// closeTime is how long the end waits for sources to close.
+	// closeTime is the longest time that the end waits for sources to close.
 	closeTime = 200 * time.Millisecond
 )
 
@@ -188,9 +188,9 @@ func (h *Host) Read(v Vitals) {
 	}
 }
 
-// orderReadings orders a reading of the sources that follow the CPUs online, or of all others. A source that failed
-// often is opened anew, and read at the boundary after that. One is opened at a boundary, so that openings never add
-// up. A source that is busy with an earlier order gets none.
+// orderReadings orders a reading of the sources that follow the online CPUs, or of all others. A source that failed
+// often is opened again, and read at the next boundary after that. At most one source is opened at a boundary, so that
+// openings never add up. A source that is busy with an earlier order gets none.
 func (h *Host) orderReadings(v Vitals, following bool) {
 	for _, p := range h.probes {
 		if p.busy || p.barren || (p.follow != nil) != following || h.began.Before(p.next) {

@@ -74,7 +74,7 @@ var portFiles = [portNumbers]struct {
 	portWait:         {most32, []string{"counters/port_xmit_wait"}},
 }
 
-// portNeeds are the numbers of which each metric is made, in their order.
+// portNeeds lists the numbers that each metric is computed from, in the order of the metrics.
 var portNeeds = [...][]int{
 	{portRead},
 	{portWrite},

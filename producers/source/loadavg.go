@@ -12,7 +12,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// errLoad is returned if /proc/loadavg has another format than the kernel's.
+// errLoad is returned if /proc/loadavg is not in the kernel's format.
 var errLoad = errors.New("not three loads and a number of tasks")
 
 func load() source {

@@ -17,7 +17,7 @@ import (
 var (
 	// errNoLustre is returned if no Lustre file system is mounted.
 	errNoLustre = errors.New("no Lustre file system is mounted")
-	// errLlite is returned if the statistics of a mount have another format than Lustre's.
+	// errLlite is returned if the statistics of a mount are not in Lustre's format.
 	errLlite = errors.New("not the statistics of a Lustre mount")
 	// errDebugfs is returned if the agent may not enter debugfs.
 	errDebugfs = errors.New("only root may enter debugfs: let the agent's group in, with " +

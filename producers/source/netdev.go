@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	// errInterface is returned if /proc/net/dev has another format than the kernel's.
+	// errInterface is returned if /proc/net/dev is not in the kernel's format.
 	errInterface = errors.New("not a line of an interface's counters")
 	// errNoInterface is returned if the host has no physical Ethernet interface.
 	errNoInterface = errors.New("no physical Ethernet interface in /sys/class/net")

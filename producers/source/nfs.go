@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	// errNFS is returned if the statistics of an NFS mount have another format than the kernel's.
+	// errNFS is returned if the statistics of an NFS mount are not in the kernel's format.
 	errNFS = errors.New("not the statistics of an NFS mount")
 	// errNoNFS is returned when no NFS file system is mounted.
 	errNoNFS = errors.New("no NFS file system is mounted")
@@ -140,7 +140,7 @@ func (m *nfsMounts) parse(t *tally, data []byte) error {
 	return nil
 }
 
-// statistic takes a line of the mount's statistics. It returns false if the line has another format than the kernel's.
+// statistic takes a line of the mount's statistics. It returns false if the line is not in the kernel's format.
 func (m *nfsMounts) statistic(t *tally, line []byte) bool {
 	if fields, isBytes := bytes.CutPrefix(line, []byte("bytes:\t")); isBytes {
 		var v [6]uint64
@@ -224,7 +224,7 @@ func formNFS(from, to []uint64, elapsed time.Duration, out []float64) {
 	}
 }
 
-// openRPC reads how many calls the NFS client made. It knows nothing of their bytes.
+// openRPC reads the number of calls that the NFS client made. It does not know their bytes.
 func openRPC(cfg config.Agent) (probe, error) {
 	p, err := openOne(filepath.Join(cfg.ProcPath, "net/rpc/nfs"), parseRPC, formRPC)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	// errNuma is returned if a file numastat has another format than the kernel's.
+	// errNuma is returned if a file numastat is not in the kernel's format.
 	errNuma = errors.New("no local_node and other_node")
 	// errNoNuma is returned when a kernel knows no NUMA nodes.
 	errNoNuma = errors.New("no node with a file numastat")

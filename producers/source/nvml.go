@@ -77,7 +77,7 @@ var gpuNeeds = [...][]int{
 	{gpuNVLinkTx, gpuGPM + gpmShares + 3},
 }
 
-// gpuSkips are the fields of which no metric is made that is measured: their calls are saved.
+// gpuSkips returns the fields that no measured metric needs: their calls are saved.
 func gpuSkips(measures func(metric string) bool) (skip [gpuFields]bool) {
 	for f := range skip {
 		skip[f] = true

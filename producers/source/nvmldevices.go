@@ -19,7 +19,7 @@ var (
 	errGPULost = errors.New("it did not answer before")
 )
 
-// gpuRetry is how long a GPU that is lost is left alone before its handle is asked for anew.
+// gpuRetry is the time after which the agent asks again for the handle of a lost GPU.
 const gpuRetry = time.Minute
 
 // gpu is a GPU that NVML knows.

@@ -191,7 +191,7 @@ func (f *perfForm) can(g eventGroup, give gives) bool {
 	return !math.IsNaN(give.of(&f.counts))
 }
 
-// begin is called before the counts of a group are set, all of which are missing.
+// begin resets the counts of a group to missing before they are set.
 func (f *perfForm) begin(wanted float64) {
 	f.counts[seconds] = wanted
 	if f.slots > 0 {
@@ -266,7 +266,7 @@ type perfGroups struct {
 	cpus   []perfCPU // by number
 	buf    []byte    // of one read
 
-	waiting []int  // on how many CPUs each group had no turn since the last reading
+	waiting []int  // number of CPUs on which each group had no turn since the last reading
 	starved []bool // groups that the log has reported already
 }
 

@@ -23,8 +23,8 @@ type event struct {
 	lacking error  // why they are not
 }
 
-// A row of a group begins with two times in nanoseconds: how long the group was wanted, and how long it counted. The
-// counts of its events follow.
+// A row of a group begins with two times in nanoseconds: the time for which the group was wanted, and the time for
+// which it counted. The counts of its events follow.
 const (
 	rowEnabled = iota
 	rowRunning

@@ -31,7 +31,7 @@ var (
 // lockAge is the age at which the agent ignores a lock that nobody touches. This ends the lock of a job that crashed.
 const lockAge = 24 * time.Hour
 
-// spareFiles is how many descriptors the agent leaves to everything but perf events.
+// spareFiles is the number of descriptors that the agent keeps free of perf events.
 const spareFiles = 512
 
 // newPerfSet is not open. Three sources share it: one set of events gives the metrics of CPUs, of sockets and of the

@@ -10,7 +10,7 @@ import (
 type what uint8
 
 const (
-	seconds what = iota // how long the group was wanted in the interval
+	seconds what = iota // time for which the group was wanted in the interval
 	cycles
 	instructions
 	branches
@@ -616,5 +616,5 @@ var (
 	}
 )
 
-// A CPU of which no table is known.
+// A CPU without a table.
 var otherCPU = architecture{name: "a CPU without a table", groups: []eventGroup{coreGroup}}

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	// errPressure is returned if a file of /proc/pressure has another format than the kernel's.
+	// errPressure is returned if a file of /proc/pressure is not in the kernel's format.
 	errPressure = errors.New("no total of some")
 	// errPressureOff is returned if the kernel provides the pressure files but does not fill them.
 	errPressureOff = errors.New("the kernel does not measure pressure: boot it with psi=1")

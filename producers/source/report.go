@@ -30,7 +30,7 @@ type Report struct {
 const (
 	// MaxReportLine is the longest line of a report, in bytes, without its end.
 	MaxReportLine = 256
-	// maxReportBytes is how much of a job's file is read in an interval. Of more the end is read.
+	// maxReportBytes bounds the part of a job's file that is read in an interval. If there is more, the end is read.
 	maxReportBytes = 64 << 10
 	// leastReportBytes is the share of a job among many.
 	leastReportBytes = 4 << 10

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	// errSchedstat is returned if /proc/schedstat has another format than the kernel's.
+	// errSchedstat is returned if /proc/schedstat is not in the kernel's format.
 	errSchedstat = errors.New("not a line of a CPU's scheduler")
 	// errSchedstatVersion is returned if the version of /proc/schedstat is unknown.
 	errSchedstatVersion = errors.New("its version is none of 15, 16 and 17")

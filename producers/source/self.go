@@ -14,7 +14,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// errStatm is returned if /proc/self/statm has another format than the kernel's.
+// errStatm is returned if /proc/self/statm is not in the kernel's format.
 var errStatm = errors.New("not two numbers of pages")
 
 // formGauges returns the numbers of the second reading. It serves sources without counters.

@@ -210,7 +210,7 @@ type outcome struct {
 	err   error
 }
 
-// maxBackoff is how many intervals a command that fails is left alone, at most.
+// maxBackoff is the largest number of intervals for which a failing command is left alone.
 const maxBackoff = 32
 
 // nextRun returns the start of the next run: the timeout before a boundary, so that the run ends within the interval
@@ -262,7 +262,7 @@ func (r *runner) run(ctx context.Context) {
 func (r *runner) newest() (text []byte, at time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	newest := r.timeout + r.interval*9/10 // how long ago the run of this interval may have begun
+	newest := r.timeout + r.interval*9/10 // largest age of this interval's run
 	switch {
 	case !r.running.IsZero() && time.Since(r.running) > max(newest, r.timeout+2*letGo):
 		return nil, at, fmt.Errorf("running %s: %w", r.argv[0], errStuck)

@@ -39,7 +39,7 @@ const maxKernelFile = 32 << 20
 const maxCPUs = 1 << 14
 
 var (
-	// errStat is returned if /proc/stat has another format than the kernel's.
+	// errStat is returned if /proc/stat is not in the kernel's format.
 	errStat = errors.New("not a line of CPU states")
 	// errEndless is returned for a file that is longer than any of the kernel.
 	errEndless = fmt.Errorf("the file is longer than %d MiB", maxKernelFile>>20)
@@ -58,9 +58,9 @@ func stat() source {
 	}, openStat}
 }
 
-// openStat reads how each CPU spends its time, and how long tasks waited for it. The files stay open. The parser of
-// /proc/stat stops after the lines of CPUs. On 128 CPUs that takes an eightieth of the time of the general library.
-// /proc/schedstat is not in every kernel. Without it there is only no cpu_load_core.
+// openStat reads the time that each CPU spends in each state, and the time that tasks waited for it. The files stay
+// open. The parser of /proc/stat stops after the lines of CPUs. On 128 CPUs that takes an eightieth of the time of the
+// general library. /proc/schedstat is not in every kernel; without it, only cpu_load_core is absent.
 func openStat(cfg config.Agent, log *slog.Logger) (probe, error) {
 	file, err := openKernelFile(filepath.Join(cfg.ProcPath, "stat"))
 	if err != nil {

@@ -7,16 +7,16 @@ import (
 
 // A row of a tally begins with these numbers. The sums follow.
 const (
-	tallyShared = iota // devices that are in this reading and in the one before
-	tallyResets        // how often a counter of a device went back
+	tallyShared = iota // devices in this reading and in the previous one
+	tallyResets        // number of times that a counter of a device went back
 	tallySums
 )
 
-// tally sums the counters of devices that come and go. A device adds by how much its counters grew since the reading
-// before. One that is new adds nothing, and one that is gone no longer adds, so neither makes the sums jump.
+// tally sums the counters of devices that come and go. A device adds the growth of its counters since the previous
+// reading. A new device adds nothing, and a device that is gone no longer adds, so neither makes the sums jump.
 type tally struct {
 	counts func(name string) bool           // whether a device counts. It is asked once for each device.
-	growth func(from, to, by []uint64) bool // by how much the counters grew; false for counters that began anew
+	growth func(from, to, by []uint64) bool // growth of the counters; false if they were reset
 	now    []uint64                         // the counters of the device that add is given next
 	by     []uint64
 	row    []uint64

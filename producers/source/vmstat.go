@@ -36,8 +36,8 @@ func paging() source {
 	}, openPaging}
 }
 
-// pagingHead is how much of /proc/vmstat is read: a little more than the kernel prints up to the counters. A read
-// beyond a page of text makes the kernel sum all its counters over all CPUs a second time.
+// pagingHead is the number of bytes of /proc/vmstat that are read: a little more than the kernel prints up to the
+// counters. A read beyond a page of text makes the kernel sum all its counters over all CPUs a second time.
 const pagingHead = 3 << 10
 
 func openPaging(cfg config.Agent, _ *slog.Logger) (probe, error) {

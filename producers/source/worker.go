@@ -174,14 +174,14 @@ func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
 }
 
 const (
-	// manyFailures in a row make a source wait before its next try, and be opened anew.
+	// manyFailures in a row make a source wait before its next attempt, and be opened again.
 	manyFailures = 3
 	// longestPause is the longest such wait, and the one of hardware that is absent. A driver that was loaded meanwhile
 	// is found after it.
 	longestPause = 5 * time.Minute
 )
 
-// pause is how long a source waits after so many failures in a row, beside the wait for the next boundary.
+// pause is the time that a source waits after so many failures in a row, beside the wait for the next boundary.
 func pause(failures int, interval time.Duration) time.Duration {
 	if failures < manyFailures {
 		return 0
@@ -189,8 +189,8 @@ func pause(failures int, interval time.Duration) time.Duration {
 	return min(interval<<min(failures-manyFailures, 16), longestPause)
 }
 
-// patience is how long the host waits for its sources at a boundary: half the distance that the agent allows a reading
-// from its boundary. The other half is for the wake-up of the agent.
+// patience is the longest time that the host waits for its sources at a boundary: half the distance that the agent
+// allows a reading from its boundary. The other half is for the wake-up of the agent.
 func patience(interval time.Duration) time.Duration {
 	if interval == 0 {
 		return time.Second
