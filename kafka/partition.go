@@ -40,7 +40,7 @@ func TopicID(d kadm.TopicDetail) string {
 	return hex.EncodeToString(d.ID[:])
 }
 
-// SameTopic reports whether two ids may be of one topic. An id that is not known may be any.
+// SameTopic reports whether two ids may be of one topic. An unknown id may be any.
 func SameTopic(a, b string) bool { return a == "" || b == "" || a == b }
 
 // TopicBounds returns the Bounds of all partitions of a topic, by the same two requests.

@@ -128,7 +128,7 @@ func (n *node) sayUnknown(of lacking, log *slog.Logger) {
 	}
 }
 
-// fresh returns the numbers that are not known, and remembers them.
+// fresh returns the unknown numbers, and remembers them.
 func fresh(known map[int32]bool, numbers []int32) (fresh []int32) {
 	for _, c := range numbers {
 		if !known[c] && len(known) < maxUnknown {

@@ -22,7 +22,7 @@ import (
 // JobColumns is the metrics of one job's cgroup in an interval.
 type JobColumns struct {
 	Cgroup  string  // the name of its directory
-	CPUs    []int32 // that it may use, ascending; empty: not known
+	CPUs    []int32 // that it may use, ascending; empty: unknown
 	Columns []Column
 }
 
@@ -70,7 +70,7 @@ func cgroups() source {
 	}, openCgroups}
 }
 
-// Fields of a job's row. A number that is not known is unread.
+// Fields of a job's row. An unknown number is unread.
 const (
 	jobID = iota // numbers the cgroups in the order of discovery, because a job's name may come back
 	jobAnon

@@ -14,7 +14,7 @@ import (
 // AdaptiveOptions contains knowledge and limits of the caller. The zero value suits a caller without either.
 type AdaptiveOptions struct {
 	Seed   uint64  // of random choices: the same answers to the same seed make the same questions
-	TickUs float64 // step of the clock in a latency, in microseconds; 0: not known
+	TickUs float64 // step of the clock in a latency, in microseconds; 0: unknown
 	Most   int     // measurements at most; 0, or more than there are pairs: as many as there are pairs
 }
 

@@ -19,7 +19,7 @@ type candidate struct {
 	sigma    float64 // noise by the description
 	outliers float64 // share of latencies that are outliers
 
-	placed   float64        // of a tree: nats by which the least certain node prefers its switch; 0: not known
+	placed   float64        // of a tree: nats by which the least certain node prefers its switch; 0: unknown
 	weakest  int            // that node
 	doubtful []latency.Pair // pairs that would settle the place of such nodes
 

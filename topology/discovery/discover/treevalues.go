@@ -139,7 +139,7 @@ func middle(x []float32) float32 {
 	return (x[len(x)/2] + x[(len(x)-1)/2]) / 2
 }
 
-// fill replaces values that are not known by the greatest that is, so that a linkage can go on.
+// fill replaces unknown values by the greatest known one, so that a linkage can continue.
 func fill(w []float32) {
 	greatest := float32(math.Inf(-1))
 	for _, x := range w {

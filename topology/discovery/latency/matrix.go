@@ -14,8 +14,8 @@ type Matrix struct {
 	names []string
 	us    []float64 // the upper triangle, row by row
 
-	TickUs float64 // step of the clock over the round trips of a batch; 0: not known
-	Noise  float64 // standard deviation of ln(latency) between repeats of a pair; 0: not known
+	TickUs float64 // step of the clock over the round trips of a batch; 0: unknown
+	Noise  float64 // standard deviation of ln(latency) between repeats of a pair; 0: unknown
 
 	warnings []string
 }

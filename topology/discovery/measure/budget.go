@@ -21,7 +21,7 @@ type Packeted interface {
 
 // Spent is the load of a campaign, as the mean over its time.
 type Spent struct {
-	PacketsPerSecond float64 `json:"packets_per_second"` // that the busiest node sent; 0: not known
+	PacketsPerSecond float64 `json:"packets_per_second"` // that the busiest node sent; 0: unknown
 	Share            float64 `json:"share_of_time"`      // in which a round was being measured
 }
 

@@ -52,7 +52,7 @@ type Progress struct {
 	Pairs    int           `json:"pairs"`      // measured or replayed so far, repeats too
 	Replayed int           `json:"replayed"`   // pairs of Pairs that the journal answered
 	Lost     int           `json:"lost"`       // pairs of Pairs without a latency: a node did not answer
-	Of       int           `json:"of"`         // pairs that the phases before the suspects measure; 0: not known
+	Of       int           `json:"of"`         // pairs that the phases before the suspects measure; 0: unknown
 	Elapsed  time.Duration `json:"elapsed_ns"` // since Run began
 }
 

@@ -47,7 +47,7 @@ const (
 	agreement     = .02
 
 	openTries = 6
-	firstWait = 20 * time.Millisecond // for a grant; each try waits twice as long as the one before: 1.3 s in all
+	firstWait = 20 * time.Millisecond // for a grant; each attempt waits twice as long as the previous one: 1.3 s in all
 	lostAfter = 20 * time.Millisecond // a pong that is later counts as lost
 	maxLost   = 8                     // then the pair is given up
 	longest   = 5 * time.Second       // of the batches, without the pauses that the limits want

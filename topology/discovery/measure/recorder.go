@@ -113,7 +113,7 @@ func (r *recorder) measure(ctx context.Context, round []latency.Pair) ([]float64
 	return us, wait(ctx, r.campaign.Budget.period(took, r.packets())-took)
 }
 
-// packets returns how many packets a node sends in a round; 0 if that is not known.
+// packets returns the number of packets that a node sends in a round; 0 if it is unknown.
 func (r *recorder) packets() int {
 	if p, is := r.campaign.Measurer.(Packeted); is {
 		return p.PacketsPerPair()
@@ -152,7 +152,7 @@ type Ticked interface {
 	TickUs() float64
 }
 
-// tickUs returns the step of a latency in microseconds; 0 if it is not known.
+// tickUs returns the step of a latency in microseconds; 0 if it is unknown.
 func (r *recorder) tickUs() float64 {
 	if t, is := r.campaign.Measurer.(Ticked); is {
 		return t.TickUs()

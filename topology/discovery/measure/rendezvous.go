@@ -97,7 +97,7 @@ type Rendezvous struct {
 	meeting   Meeting
 	called    map[string]bool // nil: everybody
 	listener  net.Listener
-	joined    chan struct{} // wakes who waits for members
+	joined    chan struct{} // wakes the goroutine that waits for members
 	strangers lobby         // connections of which nothing is known
 	comers    lobby         // connections that know the secret but are no members yet
 

@@ -25,8 +25,8 @@ type Network struct {
 type Link struct {
 	A, B int
 
-	LatencyUs  float64 // one way, in microseconds; NaN: not known
-	Throughput float64 // in MB/s, 10^6 bytes a second; NaN: not known
+	LatencyUs  float64 // one way, in microseconds; NaN: unknown
+	Throughput float64 // in MB/s, 10^6 bytes a second; NaN: unknown
 }
 
 // errNothing is returned for a network without nodes.

@@ -16,7 +16,7 @@ import (
 // switches below a switch.
 const ownNodes = "-nodes"
 
-// FromTree returns the network of a tree. Latencies are not known. A root with one island below it is left out, since
+// FromTree returns the network of a tree. Latencies are unknown. A root with one island below it is left out, since
 // such a root joins nothing.
 func FromTree(t *topology.Tree) *Network {
 	all := t.Vertices()

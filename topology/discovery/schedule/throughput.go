@@ -37,7 +37,7 @@ type SwitchRate struct {
 // Throughput measures the throughput of a network's links. Links between nodes take rounds of disjoint pairs. Links of
 // a switch are measured in pairs, and certified by a faster one. Links between switches are measured from the leaves of
 // a tree up, with as many nodes as can take part. In other networks, only the nodes next to such a link take part, for
-// the way of the data is not known. A link that could not be measured stays NaN. If one link of a switch is faster than
+// the way of the data is unknown. A link that could not be measured stays NaN. If one link of a switch is faster than
 // all others, it gets the rate of the second. TestThroughput pins it.
 func Throughput(
 	ctx context.Context, net *network.Network, m latency.ThroughputMeasurer, options ThroughputOptions,

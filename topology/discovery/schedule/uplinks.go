@@ -185,7 +185,7 @@ func (p *throughputProber) limit(pairs []latency.Pair) float64 {
 	return sum
 }
 
-// portRate returns the throughput of a node's link, without a limit if it is not known.
+// portRate returns the throughput of a node's link, without a limit if it is unknown.
 func (p *throughputProber) portRate(v int) float64 {
 	if rate := p.net.Links[p.ends[v][0].link].Throughput; !math.IsNaN(rate) {
 		return rate
