@@ -8,7 +8,7 @@ import (
 
 	"github.com/weirhpc/weir/analysis/like"
 	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/table"
 )
 
 // TestLikeTakesLittleMemory: of a job and a metric, its ranks and the distribution of them all are in memory. Both are
@@ -36,7 +36,7 @@ func TestLikeTakesLittleMemory(t *testing.T) {
 			}
 			of.signature.Set(m, d)
 		}
-		l.of.add(schemas.JobKey{JobID: of.JobID}, sink.Life{To: 1}, of)
+		l.of.add(schemas.JobKey{JobID: of.JobID}, table.Life{To: 1}, of)
 		l.all = append(l.all, of)
 	}
 	space := l.space("q")

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/table"
 	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/sink/totals"
 )
@@ -64,15 +64,15 @@ func (l life) started() bool { return l.Start != nil && *l.Start > 0 }
 
 // when returns the time of a life, by which the archive distinguishes lives. A running job has no end, and a life
 // without a start is a single moment.
-func (l life) when() sink.Life {
+func (l life) when() table.Life {
 	to := int64(math.MaxInt64)
 	if schemas.Over(l.State) && l.End != nil {
 		to = *l.End
 	}
 	if l.started() {
-		return sink.Life{From: *l.Start, To: to}
+		return table.Life{From: *l.Start, To: to}
 	}
-	return sink.Life{From: to - 1, To: to}
+	return table.Life{From: to - 1, To: to}
 }
 
 // lives are all lives of an id, in time order.
@@ -224,11 +224,11 @@ const slackMs = 600_000
 type timeline[T any] map[schemas.JobKey][]moment[T]
 
 type moment[T any] struct {
-	when sink.Life
+	when table.Life
 	of   T
 }
 
-func (t timeline[T]) add(key schemas.JobKey, when sink.Life, of T) {
+func (t timeline[T]) add(key schemas.JobKey, when table.Life, of T) {
 	t[key] = append(t[key], moment[T]{when, of})
 }
 

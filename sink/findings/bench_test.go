@@ -7,37 +7,38 @@ import (
 
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/sinktest"
+	"github.com/weirhpc/weir/sink/table"
 )
 
 // day returns a store with the findings of a date.
-func day(t testing.TB, n int) *store {
+func day(t testing.TB, n int) store {
 	t.Helper()
-	s := &store{dir: t.TempDir(), topic: "weir.findings", before: sinktest.NoSync}
-	rows := map[key]Row{}
+	s := newStore(t)
+	rows := map[table.Key]Row{}
 	for i := range n {
 		f := final(fmt.Sprint(1_000_000+i/3), fmt.Sprint("rule-", i%3), "Memory limits the job", epoch+int64(i))
 		r, _ := rowOf(&f, int64(i))
-		rows[r.key()] = r
+		rows[files.Key(&r)] = r
 	}
-	if bad, err := s.write(t.Context(), sinktest.LockFor, "", rows); err != nil || len(bad) > 0 {
+	if bad, err := s.Write(t.Context(), sinktest.LockFor, "", rows); err != nil || len(bad) > 0 {
 		t.Fatal(bad, err)
 	}
 	return s
 }
 
 // add adds a finding to a day of findings, and returns how long the archive's lock was held.
-func add(t testing.TB, s *store, n int) (locked time.Duration) {
+func add(t testing.TB, s store, n int) (locked time.Duration) {
 	t.Helper()
 	f := final(fmt.Sprint("more", n), "serial", "One core works", epoch)
 	r, _ := rowOf(&f, int64(1_000_000+n))
 	var since time.Time
-	s.before = func(action, path string) error {
-		if action == sink.ActLock && path == sink.LockPath(s.dir) {
+	s.Before = func(action, path string) error {
+		if action == table.ActLock && path == sink.LockPath(s.Dir) {
 			since = time.Now()
 		}
 		return sinktest.NoSync(action, path)
 	}
-	if bad, err := s.write(t.Context(), sinktest.LockFor, "", map[key]Row{r.key(): r}); err != nil || len(bad) > 0 {
+	if bad, err := s.Write(t.Context(), sinktest.LockFor, "", map[table.Key]Row{files.Key(&r): r}); err != nil || len(bad) > 0 {
 		t.Fatal(bad, err)
 	}
 	if !since.IsZero() {

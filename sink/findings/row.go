@@ -3,12 +3,10 @@
 package findings
 
 import (
-	"cmp"
-	"fmt"
 	"time"
 
 	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/table"
 )
 
 // Row is a final finding. What a user may rely on has a row in docs/archive.md.
@@ -47,38 +45,19 @@ type Row struct {
 	JobStart *int64 `parquet:"job_start,optional,timestamp(millisecond)" json:"job_start"`
 }
 
-// number is the part of the key that findings of a rule share if their jobs are namesakes.
-type number struct {
-	cluster, jobID string
-	restart        int32
-	rule           string
+func (r *Row) number() table.Number {
+	return table.Number{Cluster: r.Cluster, JobID: r.JobID, Restart: r.Restart, Rule: r.Rule}
 }
-
-// key names a finding.
-type key struct {
-	number
-	from int64 // of the job's life
-}
-
-func (r *Row) key() key { return key{number{r.Cluster, r.JobID, r.Restart, r.Rule}, r.life().From} }
 
 // life returns when the job ran, as far as the finding shows. Without a start, the life begins with the job's first
 // interval, or later if intervals are missing.
-func (r *Row) life() sink.Life {
-	l := sink.Life{From: r.AsOf - max(r.Intervals-1, 0)*r.IntervalMs, To: r.AsOf + r.IntervalMs}
+func (r *Row) life() table.Life {
+	l := table.Life{From: r.AsOf - max(r.Intervals-1, 0)*r.IntervalMs, To: r.AsOf + r.IntervalMs}
 	if r.JobStart != nil && *r.JobStart > 0 {
 		l.From = *r.JobStart
 	}
 	return l
 }
-
-// compare orders the rows of a file.
-func (k key) compare(other key) int {
-	return cmp.Or(cmp.Compare(k.jobID, other.jobID), cmp.Compare(k.restart, other.restart),
-		cmp.Compare(k.rule, other.rule), cmp.Compare(k.cluster, other.cluster), cmp.Compare(k.from, other.from))
-}
-
-func (k key) String() string { return fmt.Sprintf("%s/%d/%s", k.jobID, k.restart, k.rule) }
 
 // date returns the date whose file has the row: that on which the last evaluated interval ended. The job ended then, or
 // an interval later.

@@ -52,7 +52,7 @@ func (b bench) archived(want ...string) {
 		got = nil
 		_ = sink.Reading(b.T.Context(), b.Config.Sink.Dir, func() error {
 			for _, r := range slices.SortedFunc(maps.Values(stored(b.T, b.Config.Sink.Dir)),
-				func(x, y Row) int { return x.key().compare(y.key()) }) {
+				func(x, y Row) int { return files.Key(&x).Compare(files.Key(&y)) }) {
 				got = append(got, r.JobID+" "+r.Rule+" "+r.Title+" "+r.date())
 			}
 			return nil
@@ -138,7 +138,7 @@ func TestRunTopicMadeAnew(t *testing.T) {
 func TestRunTopicMadeAnewMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	lock, err := (&store{dir: b.Config.Sink.Dir}).disk().Lock(t.Context(), sinktest.LockFor)
+	lock, err := storeIn(b.Config.Sink.Dir).Lock(t.Context(), sinktest.LockFor)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/sinktest"
+	"github.com/weirhpc/weir/sink/table"
 )
 
 var epoch = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC).UnixMilli()
@@ -49,30 +49,22 @@ func row(t *testing.T, f schemas.Finding, offset int64) Row {
 }
 
 // newest returns the row of the last record of each key.
-func newest(rows []Row) map[key]Row {
-	last := map[key]Row{}
-	for _, r := range rows {
-		if old, has := last[r.key()]; !has || old.Position < r.Position {
-			last[r.key()] = r
-		}
-	}
-	return last
-}
+func newest(rows []Row) map[table.Key]Row { return files.Newest(rows) }
 
 // stored returns the rows of all files. It fails for a file that Each refuses, and for a row that is there twice.
-func stored(t *testing.T, dir string) map[key]Row {
+func stored(t *testing.T, dir string) map[table.Key]Row {
 	t.Helper()
 	dates, err := Dates(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := map[key]Row{}
+	rows := map[table.Key]Row{}
 	for _, date := range dates {
 		if err := Each(dir, date, func(r *Row) error {
-			if _, twice := rows[r.key()]; twice {
-				t.Fatalf("%s is there twice", r.key())
+			if _, twice := rows[files.Key(r)]; twice {
+				t.Fatalf("%s is there twice", files.Key(r))
 			}
-			rows[r.key()] = *r
+			rows[files.Key(r)] = *r
 			return nil
 		}); err != nil {
 			t.Fatal(err)
@@ -82,9 +74,9 @@ func stored(t *testing.T, dir string) map[key]Row {
 }
 
 // equal compares rows. A file does not tell an empty list from none.
-func equal(t *testing.T, want, got map[key]Row, what string) {
+func equal(t *testing.T, want, got map[table.Key]Row, what string) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(key{}, number{}), cmp.Transformer("lists", func(r Row) Row {
+	if diff := cmp.Diff(want, got, cmp.Transformer("lists", func(r Row) Row {
 		r.EvidenceNames = append([]string{}, r.EvidenceNames...)
 		for _, l := range []*[]float64{&r.EvidenceMeans, &r.EvidenceLows, &r.EvidenceHighs} {
 			*l = append([]float64{}, *l...)
@@ -95,15 +87,24 @@ func equal(t *testing.T, want, got map[key]Row, what string) {
 	}
 }
 
-func newStore(t *testing.T) store {
+// store is the table in an archive.
+type store struct{ *table.Store[Row] }
+
+func storeIn(dir string) store {
+	s := store{files.In(dir, "weir.findings")}
+	s.Before = sinktest.NoSync
+	return s
+}
+
+func newStore(t testing.TB) store {
 	t.Helper()
-	return store{dir: t.TempDir(), topic: "weir.findings", before: sinktest.NoSync}
+	return storeIn(t.TempDir())
 }
 
 // put writes records, and fails if a file cannot be used.
 func (s store) put(t *testing.T, topicID string, rows ...Row) {
 	t.Helper()
-	if bad, err := s.write(t.Context(), sinktest.LockFor, topicID, newest(rows)); err != nil || len(bad) > 0 {
+	if bad, err := s.Write(t.Context(), sinktest.LockFor, topicID, newest(rows)); err != nil || len(bad) > 0 {
 		t.Fatal(bad, err)
 	}
 }
@@ -135,7 +136,7 @@ func randomLog(rnd *rand.Rand, n int) (log []Row) {
 }
 
 // perLife returns the newest row of each rule and life of a random log.
-func perLife(log []Row) map[key]Row {
+func perLife(log []Row) map[table.Key]Row {
 	of := map[string]Row{}
 	for _, r := range log {
 		of[fmt.Sprint(r.JobID, r.Restart, r.Rule, r.RuleHash)] = r
@@ -174,7 +175,7 @@ func TestNamesakes(t *testing.T) {
 		if c.namesakes {
 			want = append(want, c.before)
 		}
-		equal(t, newest(want), stored(t, s.dir), name)
+		equal(t, newest(want), stored(t, s.Dir), name)
 	}
 }
 
@@ -188,10 +189,10 @@ func TestStore(t *testing.T) {
 		s := newStore(t)
 		for _, batch := range sinktest.Batches(rnd, log) {
 			s.put(t, "id", batch...)
-			stored(t, s.dir)
+			stored(t, s.Dir)
 		}
-		equal(t, perLife(log), stored(t, s.dir), fmt.Sprint("seed ", seed))
-		s.before = func(action, path string) error { return fmt.Errorf("%s of %s", action, path) }
+		equal(t, perLife(log), stored(t, s.Dir), fmt.Sprint("seed ", seed))
+		s.Before = func(action, path string) error { return fmt.Errorf("%s of %s", action, path) }
 		s.put(t, "id", log...)
 	}
 }
@@ -228,7 +229,7 @@ func TestRowsSayWhatTheFindingSays(t *testing.T) {
 	}
 	stop := errors.New("enough")
 	err := Each(dir, "2026-11-20", func(*Row) error { return stop })
-	if !errors.Is(err, stop) || errors.Is(err, ErrBadFile) {
+	if !errors.Is(err, stop) || errors.Is(err, table.ErrBadFile) {
 		t.Errorf("a caller's own error becomes %v", err)
 	}
 	if err := Each(dir, "2026-11-25", nil); !errors.Is(err, os.ErrNotExist) {
@@ -268,8 +269,8 @@ func TestCrashes(t *testing.T) {
 		s := newStore(t)
 		s.put(t, "id", before...)
 		var committed *bool
-		s.before, committed = sinktest.CrashAt(first, "findings-commit")
-		_, err := s.write(t.Context(), sinktest.LockFor, "id", newest(change))
+		s.Before, committed = sinktest.CrashAt(first, "findings-commit")
+		_, err := s.Write(t.Context(), sinktest.LockFor, "id", newest(change))
 		if err == nil {
 			break
 		}
@@ -280,24 +281,24 @@ func TestCrashes(t *testing.T) {
 		if *committed {
 			maps.Copy(want, newest(change))
 		}
-		want[added.key()] = added
+		want[files.Key(&added)] = added
 		for second := 0; ; second += kafkatest.Cases(1, 4) {
-			copied := store{dir: t.TempDir(), topic: s.topic}
-			if err := os.CopyFS(copied.dir, os.DirFS(s.dir)); err != nil {
+			copied := storeIn(t.TempDir())
+			if err := os.CopyFS(copied.Dir, os.DirFS(s.Dir)); err != nil {
 				t.Fatal(err)
 			}
 			total++
-			copied.before, _ = sinktest.CrashAt(second, "findings-commit")
+			copied.Before, _ = sinktest.CrashAt(second, "findings-commit")
 			// The topic has forgotten the others.
-			_, err := copied.write(t.Context(), sinktest.LockFor, "id", newest([]Row{added}))
+			_, err := copied.Write(t.Context(), sinktest.LockFor, "id", newest([]Row{added}))
 			done := err == nil
 			if !done && !errors.Is(err, sinktest.ErrCrash) {
 				t.Fatal(err)
 			}
-			copied.before = sinktest.NoSync
+			copied.Before = sinktest.NoSync
 			copied.put(t, "id", added)
-			equal(t, want, stored(t, copied.dir), fmt.Sprintf("crashes %d and %d", first, second))
-			if copied.disk().Unfinished() {
+			equal(t, want, stored(t, copied.Dir), fmt.Sprintf("crashes %d and %d", first, second))
+			if copied.Unfinished() {
 				t.Fatalf("crashes %d and %d: something is left in .stage", first, second)
 			}
 			if done {
@@ -305,11 +306,11 @@ func TestCrashes(t *testing.T) {
 			}
 		}
 		// The topic still has them: a sink that starts again ends as if nothing had been.
-		s.before = sinktest.NoSync
+		s.Before = sinktest.NoSync
 		s.put(t, "id", change...)
 		after := newest(before)
 		maps.Copy(after, newest(change))
-		equal(t, after, stored(t, s.dir), fmt.Sprintf("crash %d, and a new start", first))
+		equal(t, after, stored(t, s.Dir), fmt.Sprintf("crash %d, and a new start", first))
 	}
 	if total < kafkatest.Cases(300, 20) {
 		t.Errorf("%d pairs of crashes: the hook is not ahead of every step", total)
@@ -322,23 +323,23 @@ func TestFullDisk(t *testing.T) {
 	before, moved := row(t, final("1", "serial", "", epoch), 1), row(t, final("1", "serial", "", epoch+dayMs), 2)
 	s.put(t, "id", before)
 	for _, action := range []string{
-		sink.ActLock, sink.ActMakeDir, sink.ActCreate, sink.ActWrite, sink.ActSync, sink.ActSyncDir,
+		table.ActLock, table.ActMakeDir, table.ActCreate, table.ActWrite, table.ActSync, table.ActSyncDir,
 	} {
-		s.before = func(a, path string) error {
+		s.Before = func(a, path string) error {
 			if a == action {
 				return &os.PathError{Op: a, Path: path, Err: syscall.ENOSPC}
 			}
 			return nil
 		}
-		_, err := s.write(t.Context(), sinktest.LockFor, "id", newest([]Row{moved}))
+		_, err := s.Write(t.Context(), sinktest.LockFor, "id", newest([]Row{moved}))
 		if !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("%s: %v", action, err)
 		}
-		s.before = sinktest.NoSync
-		equal(t, newest([]Row{before}), stored(t, s.dir), action)
+		s.Before = sinktest.NoSync
+		equal(t, newest([]Row{before}), stored(t, s.Dir), action)
 	}
 	s.put(t, "id", moved)
-	equal(t, newest([]Row{moved}), stored(t, s.dir), "at the end")
+	equal(t, newest([]Row{moved}), stored(t, s.Dir), "at the end")
 }
 
 // TestWriters: several sinks write at once, each with records that others do not have yet.
@@ -350,7 +351,7 @@ func TestWriters(t *testing.T) {
 	for w := range 4 {
 		writers.Go(func() {
 			for _, batch := range sinktest.Batches(rand.New(rand.NewPCG(uint64(w), 4)), log) {
-				bad, err := s.write(context.Background(), sinktest.LockFor, "id", newest(batch))
+				bad, err := s.Write(context.Background(), sinktest.LockFor, "id", newest(batch))
 				if err != nil || len(bad) > 0 {
 					t.Error(bad, err)
 				}
@@ -358,7 +359,7 @@ func TestWriters(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	equal(t, perLife(log), stored(t, s.dir), "at the end")
+	equal(t, perLife(log), stored(t, s.Dir), "at the end")
 }
 
 // TestWriteLooksAgain: another sink writes between the look without the lock and the lock. What it wrote stays.
@@ -367,15 +368,15 @@ func TestWriteLooksAgain(t *testing.T) {
 	older := row(t, final("1", "serial", "older", epoch), 1)
 	newer := row(t, final("1", "serial", "newer", epoch+dayMs), 2)
 	other := row(t, final("2", "serial", "", epoch), 3)
-	s.before = func(action, path string) error {
-		if action == sink.ActLock {
-			s.before = sinktest.NoSync
-			store{dir: s.dir, topic: s.topic, before: sinktest.NoSync}.put(t, "id", newer, other)
+	s.Before = func(action, path string) error {
+		if action == table.ActLock {
+			s.Before = sinktest.NoSync
+			storeIn(s.Dir).put(t, "id", newer, other)
 		}
 		return sinktest.NoSync(action, path)
 	}
 	s.put(t, "id", older)
-	equal(t, newest([]Row{newer, other}), stored(t, s.dir), "at the end")
+	equal(t, newest([]Row{newer, other}), stored(t, s.Dir), "at the end")
 }
 
 // TestTopicMadeAnew: the offsets of a topic that was made anew are small. Its records win all the same, and findings
@@ -386,10 +387,10 @@ func TestTopicMadeAnew(t *testing.T) {
 		row(t, final("2", "serial", "kept", epoch), 901))
 	anew := row(t, final("1", "serial", "after", epoch+dayMs), 3)
 	s.put(t, "new", anew)
-	kept := row(t, final("2", "serial", "kept", epoch), sink.Earlier)
-	equal(t, newest([]Row{anew, kept}), stored(t, s.dir), "made anew")
+	kept := row(t, final("2", "serial", "kept", epoch), table.Earlier)
+	equal(t, newest([]Row{anew, kept}), stored(t, s.Dir), "made anew")
 	s.put(t, "new", anew)
-	equal(t, newest([]Row{anew, kept}), stored(t, s.dir), "again")
+	equal(t, newest([]Row{anew, kept}), stored(t, s.Dir), "again")
 }
 
 // TestBadFiles: a file that is damaged stays as it is, and so does one that a newer weir wrote. Other dates go on.
@@ -397,21 +398,21 @@ func TestBadFiles(t *testing.T) {
 	newer := []byte("weir.findings")
 	for name, c := range map[string]struct {
 		spoil func(b []byte) []byte
-		want  error
+		want  string
 	}{
-		"cut":   {func(b []byte) []byte { return b[:len(b)/2] }, ErrBadFile},
-		"empty": {func([]byte) []byte { return nil }, ErrBadFile},
-		"text":  {func([]byte) []byte { return []byte(strings.Repeat("rubbish", 100)) }, ErrBadFile},
+		"cut":   {func(b []byte) []byte { return b[:len(b)/2] }, "not a file of findings"},
+		"empty": {func([]byte) []byte { return nil }, "not a file of findings"},
+		"text":  {func([]byte) []byte { return []byte(strings.Repeat("rubbish", 100)) }, "not a file of findings"},
 		"newer": {func(b []byte) []byte {
 			at := bytes.Index(b, newer) + len(newer)
 			at += slices.Index(b[at:], '2')
 			b[at] = '9'
 			return b
-		}, errNewer},
+		}, ": a newer weir wrote it"},
 	} {
 		s := newStore(t)
 		s.put(t, "id", row(t, final("5", "serial", "", epoch), 1))
-		path := Path(s.dir, "2026-11-20")
+		path := Path(s.Dir, "2026-11-20")
 		whole, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -421,15 +422,16 @@ func TestBadFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		good, lost := row(t, final("5", "overload", "", epoch+dayMs), 2), row(t, final("5", "swapping", "", epoch), 3)
-		bad, err := s.write(t.Context(), sinktest.LockFor, "id", newest([]Row{good, lost}))
-		if err != nil || !errors.Is(bad["2026-11-20"], c.want) || !strings.Contains(bad["2026-11-20"].Error(), path) {
+		bad, err := s.Write(t.Context(), sinktest.LockFor, "id", newest([]Row{good, lost}))
+		if fault := fmt.Sprint(bad["2026-11-20"]); err != nil || !strings.Contains(fault, c.want) ||
+			!strings.Contains(fault, path) || errors.Is(bad["2026-11-20"], table.ErrBadFile) == (name == "newer") {
 			t.Errorf("%s: %v, %v", name, bad, err)
 		}
 		if after, err := os.ReadFile(path); err != nil || string(after) != string(spoilt) {
 			t.Errorf("%s: the file has changed, %v", name, err)
 		}
 		got := 0
-		if err := Each(s.dir, "2026-11-21", func(*Row) error { got++; return nil }); err != nil || got != 1 {
+		if err := Each(s.Dir, "2026-11-21", func(*Row) error { got++; return nil }); err != nil || got != 1 {
 			t.Errorf("%s: %d findings of the other date, %v", name, got, err)
 		}
 		// It comes back from a copy, and what waited gets there.
@@ -437,8 +439,8 @@ func TestBadFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.put(t, "id", good, lost)
-		if len(stored(t, s.dir)) != 3 {
-			t.Errorf("%s: %v", name, stored(t, s.dir))
+		if len(stored(t, s.Dir)) != 3 {
+			t.Errorf("%s: %v", name, stored(t, s.Dir))
 		}
 	}
 }
@@ -452,12 +454,12 @@ func TestFlippedByte(t *testing.T) {
 		log[i].AsOf, log[i].JobStart = epoch, new(epoch-10_000)
 	}
 	s.put(t, "id", log...)
-	path := Path(s.dir, "2026-11-20")
+	path := Path(s.Dir, "2026-11-20")
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := stored(t, s.dir)
+	want := stored(t, s.Dir)
 	rnd := rand.New(rand.NewPCG(6, 6))
 	for at := 0; at < len(whole); at += 1 + rnd.IntN(kafkatest.Cases(6, 100)) {
 		spoilt := slices.Clone(whole)
@@ -465,8 +467,8 @@ func TestFlippedByte(t *testing.T) {
 		if err := os.WriteFile(path, spoilt, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		got := map[key]Row{}
-		err := Each(s.dir, "2026-11-20", func(r *Row) error { got[r.key()] = *r; return nil })
+		got := map[table.Key]Row{}
+		err := Each(s.Dir, "2026-11-20", func(r *Row) error { got[files.Key(r)] = *r; return nil })
 		if err == nil && len(got) != len(want) {
 			t.Errorf("byte %d: %d of %d findings, and no error", at, len(got), len(want))
 		}

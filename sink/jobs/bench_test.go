@@ -7,13 +7,14 @@ import (
 
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/sinktest"
+	"github.com/weirhpc/weir/sink/table"
 )
 
 // day returns a store with the jobs of a date.
-func day(t testing.TB, n int) *store {
+func day(t testing.TB, n int) store {
 	t.Helper()
-	s := &store{dir: t.TempDir(), topic: "weir.jobs", before: sinktest.NoSync}
-	rows := map[key]Row{}
+	s := newStore(t)
+	rows := map[table.Key]Row{}
 	for i := range n {
 		r := Row{
 			Cluster: "c", JobID: fmt.Sprint(1_000_000 + i), Name: fmt.Sprint("case-", i%1000),
@@ -21,26 +22,26 @@ func day(t testing.TB, n int) *store {
 			Start: new(epoch + int64(i)),
 			End:   epoch + int64(i) + 60_000, State: "COMPLETED", Position: int64(i),
 		}
-		rows[r.key()] = r
+		rows[files.Key(&r)] = r
 	}
-	if bad, err := s.write(t.Context(), sinktest.LockFor, "", rows); err != nil || len(bad) > 0 {
+	if bad, err := s.Write(t.Context(), sinktest.LockFor, "", rows); err != nil || len(bad) > 0 {
 		t.Fatal(bad, err)
 	}
 	return s
 }
 
 // add adds a job to a day of jobs. It fails if this takes the archive's lock.
-func add(t testing.TB, s *store, n int) {
+func add(t testing.TB, s store, n int) {
 	t.Helper()
-	s.before = func(action, path string) error {
-		if action == sink.ActLock && path == sink.LockPath(s.dir) {
+	s.Before = func(action, path string) error {
+		if action == table.ActLock && path == sink.LockPath(s.Dir) {
 			return errors.New("readers wait for it")
 		}
 		return sinktest.NoSync(action, path)
 	}
 	r := Row{Cluster: "c", JobID: fmt.Sprint("more", n), Start: new(epoch), End: epoch + 1}
 	r.Position = int64(1_000_000 + n)
-	if bad, err := s.write(t.Context(), sinktest.LockFor, "", map[key]Row{r.key(): r}); err != nil || len(bad) > 0 {
+	if bad, err := s.Write(t.Context(), sinktest.LockFor, "", map[table.Key]Row{files.Key(&r): r}); err != nil || len(bad) > 0 {
 		t.Fatal(bad, err)
 	}
 }

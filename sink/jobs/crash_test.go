@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/weirhpc/weir/kafka/kafkatest"
-	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/sinktest"
+	"github.com/weirhpc/weir/sink/table"
 )
 
 // TestCrashes kills a writer ahead of each of its steps, and the next one ahead of each of its own. Every job keeps its
@@ -37,11 +37,11 @@ func TestCrashes(t *testing.T) {
 	total := 0
 	for first := 0; ; first += kafkatest.Cases(1, 4) {
 		s := newStore(t)
-		s.before = sinktest.NoSync
+		s.Before = sinktest.NoSync
 		s.put(t, "id", before...)
 		var committed *bool
-		s.before, committed = sinktest.CrashAt(first, "jobs-commit")
-		_, err := s.write(t.Context(), sinktest.LockFor, "id", last(change))
+		s.Before, committed = sinktest.CrashAt(first, "jobs-commit")
+		_, err := s.Write(t.Context(), sinktest.LockFor, "id", last(change))
 		if err == nil {
 			break
 		}
@@ -53,23 +53,23 @@ func TestCrashes(t *testing.T) {
 			want = last(change)
 		}
 		for second := 0; ; second += kafkatest.Cases(1, 4) {
-			copied := store{dir: t.TempDir(), topic: s.topic}
-			if err := os.CopyFS(copied.dir, os.DirFS(s.dir)); err != nil {
+			copied := storeIn(t.TempDir())
+			if err := os.CopyFS(copied.Dir, os.DirFS(s.Dir)); err != nil {
 				t.Fatal(err)
 			}
 			total++
 			// The topic has forgotten all of it: the next writer has another job to write.
-			copied.before, _ = sinktest.CrashAt(second, "jobs-commit")
-			_, err := copied.write(t.Context(), sinktest.LockFor, "id", last([]Row{added}))
+			copied.Before, _ = sinktest.CrashAt(second, "jobs-commit")
+			_, err := copied.Write(t.Context(), sinktest.LockFor, "id", last([]Row{added}))
 			done := err == nil
 			if !done && !errors.Is(err, sinktest.ErrCrash) {
 				t.Fatal(err)
 			}
-			copied.before = sinktest.NoSync
+			copied.Before = sinktest.NoSync
 			copied.put(t, "id", added)
-			want[added.key()] = added
-			equal(t, want, stored(t, copied.dir), fmt.Sprintf("crashes %d and %d", first, second))
-			if copied.disk().Unfinished() {
+			want[files.Key(&added)] = added
+			equal(t, want, stored(t, copied.Dir), fmt.Sprintf("crashes %d and %d", first, second))
+			if copied.Unfinished() {
 				t.Fatalf("crashes %d and %d: something is left in .stage", first, second)
 			}
 			if done {
@@ -77,9 +77,9 @@ func TestCrashes(t *testing.T) {
 			}
 		}
 		// The topic still has it: a sink that starts again ends as if nothing had been.
-		s.before = sinktest.NoSync
+		s.Before = sinktest.NoSync
 		s.put(t, "id", change...)
-		equal(t, last(change), stored(t, s.dir), fmt.Sprintf("crash %d, and a new start", first))
+		equal(t, last(change), stored(t, s.Dir), fmt.Sprintf("crash %d, and a new start", first))
 	}
 	if total < kafkatest.Cases(300, 30) {
 		t.Errorf("%d pairs of crashes: the hook is not ahead of every step", total)
@@ -95,22 +95,22 @@ func TestFullDisk(t *testing.T) {
 	moved := row
 	moved.End, moved.Position = epoch+dayMs, 2
 	for _, action := range []string{
-		sink.ActLock, sink.ActMakeDir, sink.ActCreate, sink.ActWrite, sink.ActSync, sink.ActSyncDir,
+		table.ActLock, table.ActMakeDir, table.ActCreate, table.ActWrite, table.ActSync, table.ActSyncDir,
 	} {
-		s.before = func(a, path string) error {
+		s.Before = func(a, path string) error {
 			if a == action {
 				return &os.PathError{Op: a, Path: path, Err: syscall.ENOSPC}
 			}
 			return nil
 		}
-		if _, err := s.write(t.Context(), sinktest.LockFor, "id", last([]Row{moved})); !errors.Is(err, syscall.ENOSPC) {
+		if _, err := s.Write(t.Context(), sinktest.LockFor, "id", last([]Row{moved})); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("%s: %v", action, err)
 		}
-		s.before = sinktest.NoSync
-		equal(t, last([]Row{row}), stored(t, s.dir), action)
+		s.Before = sinktest.NoSync
+		equal(t, last([]Row{row}), stored(t, s.Dir), action)
 	}
 	s.put(t, "id", moved)
-	equal(t, last([]Row{moved}), stored(t, s.dir), "at the end")
+	equal(t, last([]Row{moved}), stored(t, s.Dir), "at the end")
 }
 
 // TestWriters: several sinks write at once, each with records that others do not have yet.
@@ -123,7 +123,7 @@ func TestWriters(t *testing.T) {
 		writers.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(w), 4))
 			for _, batch := range sinktest.Batches(rnd, log) {
-				bad, err := s.write(context.Background(), sinktest.LockFor, "id", last(batch))
+				bad, err := s.Write(context.Background(), sinktest.LockFor, "id", last(batch))
 				if err != nil || len(bad) > 0 {
 					t.Error(bad, err)
 				}
@@ -131,7 +131,7 @@ func TestWriters(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	equal(t, lives(log), stored(t, s.dir), "at the end")
+	equal(t, lives(log), stored(t, s.Dir), "at the end")
 }
 
 // TestWriteLooksAgain: another sink writes between the look without the lock and the lock. What it wrote stays.
@@ -141,13 +141,13 @@ func TestWriteLooksAgain(t *testing.T) {
 	newer, other := older, older
 	newer.User, newer.End, newer.Position = "newer", epoch+dayMs, 2
 	other.JobID = "2"
-	s.before = func(action, path string) error {
-		if action == sink.ActLock {
-			s.before = sinktest.NoSync
-			store{dir: s.dir, topic: s.topic, before: sinktest.NoSync}.put(t, "id", newer, other)
+	s.Before = func(action, path string) error {
+		if action == table.ActLock {
+			s.Before = sinktest.NoSync
+			storeIn(s.Dir).put(t, "id", newer, other)
 		}
 		return sinktest.NoSync(action, path)
 	}
 	s.put(t, "id", older)
-	equal(t, last([]Row{newer, other}), stored(t, s.dir), "at the end")
+	equal(t, last([]Row{newer, other}), stored(t, s.Dir), "at the end")
 }

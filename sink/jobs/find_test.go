@@ -21,6 +21,7 @@ import (
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/sinktest"
+	"github.com/weirhpc/weir/sink/table"
 )
 
 // TestFind compares what Find returns with all rows, for ids of any length that lie in any order on any date.
@@ -41,9 +42,9 @@ func TestFind(t *testing.T) {
 		})
 	}
 	s.put(t, "id", log...)
-	all := stored(t, s.dir)
+	all := stored(t, s.Dir)
 	for _, id := range ids {
-		got, err := Find(t.Context(), s.dir, id)
+		got, err := Find(t.Context(), s.Dir, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,25 +69,25 @@ func TestFind(t *testing.T) {
 func TestStat(t *testing.T) {
 	s := newStore(t)
 	s.put(t, "id", Row{JobID: "1", End: epoch}, Row{JobID: "2", End: epoch})
-	if n, size, err := Stat(s.dir, "2026-11-20"); n != 2 || size == 0 || err != nil {
+	if n, size, err := Stat(s.Dir, "2026-11-20"); n != 2 || size == 0 || err != nil {
 		t.Error(n, size, err)
 	}
-	if n, size, err := Stat(s.dir, "2026-11-21"); n != 0 || size != 0 || err != nil {
+	if n, size, err := Stat(s.Dir, "2026-11-21"); n != 0 || size != 0 || err != nil {
 		t.Error(n, size, err)
 	}
-	if err := os.Rename(Path(s.dir, "2026-11-20"), filepath.Join(s.dir, "x")); err != nil {
+	if err := os.Rename(Path(s.Dir, "2026-11-20"), filepath.Join(s.Dir, "x")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Check(s.dir, "2026-11-20"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Check(s.Dir, "2026-11-20"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if err := os.MkdirAll(filepath.Dir(Path(s.dir, "2026-11-22")), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(Path(s.Dir, "2026-11-22")), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(filepath.Join(s.dir, "x"), Path(s.dir, "2026-11-22")); err != nil {
+	if err := os.Rename(filepath.Join(s.Dir, "x"), Path(s.Dir, "2026-11-22")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Check(s.dir, "2026-11-22"); err == nil || !strings.Contains(err.Error(), "ended on 2026-11-20") {
+	if _, err := Check(s.Dir, "2026-11-22"); err == nil || !strings.Contains(err.Error(), "belongs to 2026-11-20") {
 		t.Error(err)
 	}
 }
@@ -95,7 +96,7 @@ func TestStat(t *testing.T) {
 // anew. A file of a newer weir stays as it is.
 func TestOlderColumns(t *testing.T) {
 	s := newStore(t)
-	path := Path(s.dir, "2026-11-20")
+	path := Path(s.Dir, "2026-11-20")
 	older, err := os.ReadFile("testdata/older.parquet")
 	if err != nil {
 		t.Fatal(err)
@@ -109,14 +110,14 @@ func TestOlderColumns(t *testing.T) {
 	has := Row{
 		Cluster: "c", JobID: "4711", User: "ada", Nodes: []string{"n1"}, End: epoch, State: "COMPLETED", Position: 3,
 	}
-	equal(t, last([]Row{has}), stored(t, s.dir), "an older file")
+	equal(t, last([]Row{has}), stored(t, s.Dir), "an older file")
 	added := Row{
 		Cluster: "c", JobID: "4712", NodeCount: 1, Exclusive: new(true), End: epoch, Position: 4,
 		ArrayJob: new("4700"), ArrayTask: new(int32(12)),
 	}
 	s.put(t, "id", added)
 	has.Position = 3
-	equal(t, last([]Row{has, added}), stored(t, s.dir), "written anew")
+	equal(t, last([]Row{has, added}), stored(t, s.Dir), "written anew")
 
 	now, err := os.ReadFile(path)
 	if err != nil {
@@ -128,8 +129,8 @@ func TestOlderColumns(t *testing.T) {
 	if err := os.WriteFile(path, now, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	bad, err := s.write(t.Context(), sinktest.LockFor, "id", last([]Row{{JobID: "1", End: epoch}}))
-	if fault := bad["2026-11-20"]; err != nil || !errors.Is(fault, errNewer) || errors.Is(fault, ErrBadFile) {
+	bad, err := s.Write(t.Context(), sinktest.LockFor, "id", last([]Row{{JobID: "1", End: epoch}}))
+	if fault := bad["2026-11-20"]; err != nil || !strings.Contains(fmt.Sprint(fault), "a newer weir wrote it") || errors.Is(fault, table.ErrBadFile) {
 		t.Errorf("a newer file: %v, %v", bad, err)
 	}
 }
@@ -137,23 +138,21 @@ func TestOlderColumns(t *testing.T) {
 // TestFlippedByte changes bytes of a file. No such file may make its reader panic, or ask for more memory than a
 // process has: that would end the sink of summaries.
 func TestFlippedByte(t *testing.T) {
-	var b bytes.Buffer
-	w := newWriter(&b)
+	s := newStore(t)
+	var rows []Row
 	for i := range int64(200) {
-		r := Row{
+		rows = append(rows, Row{
 			Cluster: "c", JobID: fmt.Sprint(1000 + i), Nodes: []string{"n1", fmt.Sprint("n", i)}, Cpus: []int32{1, 2},
 			End: epoch + i, Cores: &i, Exclusive: new(true),
-		}
-		if err := w.add(&r); err != nil {
-			t.Fatal(err)
-		}
+		})
 	}
-	if err := w.close("weir.jobs", "id"); err != nil {
+	s.put(t, "id", rows...)
+	path := Path(s.Dir, "2026-11-20")
+	whole, err := os.ReadFile(path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	whole := b.Bytes()
 	footer := len(whole) - 8 - int(binary.LittleEndian.Uint32(whole[len(whole)-8:]))
-	path := filepath.Join(t.TempDir(), "jobs.parquet")
 	allocated := func() uint64 {
 		sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 		metrics.Read(sample)
@@ -170,11 +169,8 @@ func TestFlippedByte(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := allocated()
-		if f, err := open(path); err == nil {
-			_, _ = f.of(map[string]bool{"1100": true}) // whatever they return
-			_ = f.each(func(*Row) error { return nil })
-			_ = f.Close()
-		}
+		_, _ = Find(t.Context(), s.Dir, "1100") // whatever they return
+		_ = Each(s.Dir, "2026-11-20", func(*Row) error { return nil })
 		if got := allocated() - before; got > 64<<20 {
 			t.Fatalf("byte %d of %d (footer from %d): %#x became %#x: %d bytes allocated",
 				at, len(whole), footer, whole[at], spoilt[at], got)
@@ -188,11 +184,7 @@ func year(b *testing.B) (dir string) {
 	b.Helper()
 	dir = b.TempDir()
 	for day := range int64(365) {
-		date := time.UnixMilli(epoch + day*dayMs).UTC().Format(time.DateOnly)
-		if err := os.MkdirAll(filepath.Dir(Path(dir, date)), 0o755); err != nil {
-			b.Fatal(err)
-		}
-		rows := map[key]Row{}
+		rows := map[table.Key]Row{}
 		for i := range int64(500) {
 			r := Row{
 				Cluster: "supermuc", JobID: fmt.Sprint(1_000_000 + day*500 + i), Name: "cfd",
@@ -208,13 +200,11 @@ func year(b *testing.B) (dir string) {
 			for n := range r.NodeCount {
 				r.Nodes = append(r.Nodes, fmt.Sprintf("i01r%02dc%02ds%02d", i%11, n/8, n%8))
 			}
-			rows[r.key()] = r
+			rows[files.Key(&r)] = r
 		}
-		s := store{dir: dir, topic: "weir.jobs", before: sinktest.NoSync}
-		staged := filepath.Join(dir, "staged")
-		err := s.writeFile(staged, date, "id", &edit{put: rows})
-		if err := cmp.Or(err, os.Rename(staged, Path(dir, date))); err != nil {
-			b.Fatal(err)
+		bad, err := storeIn(dir).Write(b.Context(), sinktest.LockFor, "id", rows)
+		if err != nil || len(bad) > 0 {
+			b.Fatal(bad, err)
 		}
 	}
 	return dir
@@ -236,11 +226,12 @@ func BenchmarkFindJob(b *testing.B) {
 		})
 	}
 	b.Run("add", func(b *testing.B) { // what a sink does every five minutes
-		s := store{dir: dir, topic: "weir.jobs"}
+		s := storeIn(dir)
+		s.Before = nil
 		for i := int64(0); b.Loop(); i++ {
 			r := Row{Cluster: "supermuc", JobID: fmt.Sprint(5_000_000 + i), End: epoch + 400*dayMs}
 			r.Position = 1_000_000 + i
-			if bad, err := s.write(b.Context(), time.Minute, "id", last([]Row{r})); err != nil || len(bad) > 0 {
+			if bad, err := s.Write(b.Context(), time.Minute, "id", last([]Row{r})); err != nil || len(bad) > 0 {
 				b.Fatal(bad, err)
 			}
 		}

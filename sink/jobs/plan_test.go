@@ -4,83 +4,35 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/sink/sinktest"
+	"github.com/weirhpc/weir/sink/table"
 )
 
 var epoch = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC).UnixMilli()
 
 const dayMs = 24 * 3600 * 1000
 
-// files are rows by date, as files have them.
-type files map[string]map[key]Row
-
-// apply does what the store does with an edit.
-func (f files) apply(edits map[string]*edit) {
-	for date, e := range edits {
-		if f[date] == nil {
-			f[date] = map[key]Row{}
-		}
-		for k := range e.drop {
-			delete(f[date], k)
-		}
-		maps.Copy(f[date], e.put)
-	}
-}
-
-// held are the rows of the jobs that records name.
-func (f files) held(records map[key]Row) (rows []held) {
-	for date, of := range f {
-		for k, r := range of {
-			for named := range records {
-				if named.number == k.number {
-					rows = append(rows, held{date, r})
-					break
-				}
-			}
-		}
-	}
-	return rows
-}
-
-// all returns every row. It fails for a row in a wrong file, or one that is there twice.
-func (f files) all(t *testing.T) map[key]Row {
-	t.Helper()
-	rows := map[key]Row{}
-	for date, of := range f {
-		for k, r := range of {
-			if _, twice := rows[k]; twice || r.date() != date || r.key() != k {
-				t.Fatalf("%v lies in %s, twice: %v", r, date, twice)
-			}
-			rows[k] = r
-		}
-	}
-	return rows
-}
-
 // randomLog returns records as topic jobs may have them, as rows. Few jobs end on few dates, again and again. Each has
 // namesakes, which begin where the job before may have ended, or later. A correction may change start and end. Reason
 // names the life.
 func randomLog(rnd *rand.Rand, n int) (log []Row) {
 	const slot = 3 * dayMs
-	lives := map[number]int64{}
+	lives := map[table.Number]int64{}
 	for i := range n {
-		k := number{"c", fmt.Sprint("j", rnd.IntN(5)), int32(rnd.IntN(2))}
+		k := table.Number{Cluster: "c", JobID: fmt.Sprint("j", rnd.IntN(5)), Restart: int32(rnd.IntN(2))}
 		if rnd.IntN(3) == 0 {
 			lives[k]++
 		}
 		began := epoch + lives[k]*slot
 		end := began + slot - int64(rnd.IntN(3))*dayMs - int64(rnd.IntN(3))
 		log = append(log, Row{
-			Cluster: k.cluster, JobID: k.jobID, Restart: k.restart, User: fmt.Sprint(rnd.IntN(3)),
+			Cluster: k.Cluster, JobID: k.JobID, Restart: k.Restart, User: fmt.Sprint(rnd.IntN(3)),
 			Start: new(began + int64(rnd.IntN(3))), End: end, State: schemas.StateCompleted,
 			Reason: fmt.Sprint("life ", lives[k]), Position: int64(i * 2),
 		})
@@ -89,61 +41,20 @@ func randomLog(rnd *rand.Rand, n int) (log []Row) {
 }
 
 // lives returns the newest record of each life of a random log.
-func lives(log []Row) map[key]Row {
+func lives(log []Row) map[table.Key]Row {
 	of := map[string]Row{}
 	for _, r := range log {
 		of[fmt.Sprint(r.JobID, r.Restart, r.Reason)] = r
 	}
-	rows := map[key]Row{}
+	rows := map[table.Key]Row{}
 	for _, r := range of {
-		rows[r.key()] = r
+		rows[files.Key(&r)] = r
 	}
 	return rows
 }
 
 // last returns the newest record of each key.
-func last(log []Row) map[key]Row {
-	rows := map[key]Row{}
-	for _, r := range log {
-		if old, has := rows[r.key()]; !has || old.Position < r.Position {
-			rows[r.key()] = r
-		}
-	}
-	return rows
-}
-
-// TestPlan: whatever the order in which records come, and however often, each life has one row, of its newest record.
-// Then nothing is written any more.
-func TestPlan(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(kafkatest.Cases(20_000, 1_000)) {
-		rnd := rand.New(rand.NewPCG(seed, 1))
-		log := randomLog(rnd, 1+rnd.IntN(12))
-		f := files{}
-		for _, batch := range sinktest.Batches(rnd, log) {
-			f.apply(plan(f.held(last(batch)), last(batch)))
-			f.all(t)
-		}
-		if want, got := lives(log), f.all(t); !reflect.DeepEqual(want, got) {
-			t.Fatalf("seed %d (-want +got):\n%s", seed, cmp.Diff(want, got, cmp.AllowUnexported(key{}, number{})))
-		}
-		if edits := plan(f.held(last(log)), last(log)); len(edits) > 0 {
-			t.Fatalf("seed %d: a second time %v", seed, edits)
-		}
-	}
-}
-
-// TestPlanMendsDoubles: an archive that was copied together may have a job on two dates.
-func TestPlanMendsDoubles(t *testing.T) {
-	row := Row{Cluster: "c", JobID: "1", Start: new(epoch - 5), End: epoch, Position: 4}
-	older := row
-	older.End, older.Position = epoch+dayMs, 3
-	f := files{row.date(): {row.key(): row}, older.date(): {older.key(): older}}
-	f.apply(plan(f.held(last([]Row{row})), last([]Row{older})))
-	if diff := cmp.Diff(map[key]Row{row.key(): row}, f.all(t), cmp.AllowUnexported(key{}, number{})); diff != "" {
-		t.Error(diff)
-	}
-}
+func last(log []Row) map[table.Key]Row { return files.Newest(log) }
 
 // TestNamesakes: which records belong to one job.
 func TestNamesakes(t *testing.T) {
@@ -182,26 +93,21 @@ func TestNamesakes(t *testing.T) {
 		for _, order := range [][2]int64{{1, 2}, {2, 1}} { // the older record may come last
 			before, after := c.before, c.after
 			before.Position, after.Position = order[0], order[1]
-			f := files{}
-			for _, r := range []Row{before, after} {
-				f.apply(plan(f.held(last([]Row{r})), last([]Row{r})))
-			}
+			s := newStore(t)
+			s.put(t, "id", before)
+			s.put(t, "id", after)
 			want := []Row{before, after}
 			if !c.namesakes {
 				want = want[slices.Index(order[:], 2):][:1]
 			}
-			if diff := cmp.Diff(last(want), f.all(t), cmp.AllowUnexported(key{}, number{})); diff != "" {
-				t.Errorf("%s, %v (-want +got):\n%s", name, order, diff)
-			}
+			equal(t, last(want), stored(t, s.Dir), fmt.Sprintf("%s, %v", name, order))
 		}
 	}
 	other := row(1, 5)
 	other.Restart = 1
-	f := files{}
-	f.apply(plan(nil, last([]Row{row(1, 5), other})))
-	if len(f.all(t)) != 2 {
-		t.Errorf("two restarts: %v", f)
-	}
+	s := newStore(t)
+	s.put(t, "id", row(1, 5), other)
+	equal(t, last([]Row{row(1, 5), other}), stored(t, s.Dir), "two restarts")
 }
 
 func TestRows(t *testing.T) {

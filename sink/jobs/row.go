@@ -1,14 +1,12 @@
 // Package jobs keeps the jobs of topic jobs in the archive, for ever: one row for each life of a job that has ended.
-// The topic forgets them after some days. The decisions are in plan.go, which looks at no file and asks nobody.
+// The topic forgets them after some days.
 package jobs
 
 import (
-	"cmp"
-	"fmt"
 	"time"
 
 	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/table"
 )
 
 // Row is a job that has ended, with its last state. What the scheduler does not say is nil.
@@ -36,45 +34,25 @@ type Row struct {
 
 	State  string `parquet:"state,dict" json:"state"`
 	Reason string `parquet:"reason,dict" json:"reason"`
-	// Position is the offset in topic jobs of the record that the row was made of; earlier for one of another topic.
+	// Position is the offset in topic jobs of the record that the row was made of; table.Earlier for one of another topic.
 	Position int64 `parquet:"position" json:"position"`
 
 	ArrayJob  *string `parquet:"array_job,optional,dict" json:"array_job"` // of a task of an array
 	ArrayTask *int32  `parquet:"array_task,optional" json:"array_task"`
 }
 
-const earlier = sink.Earlier
-
-// number is the part of the key that a job shares with its namesakes.
-type number struct {
-	cluster, jobID string
-	restart        int32
+func (r *Row) number() table.Number {
+	return table.Number{Cluster: r.Cluster, JobID: r.JobID, Restart: r.Restart}
 }
-
-// key names one life of a job.
-type key struct {
-	number
-	from int64 // of the life
-}
-
-func (r *Row) key() key { return key{number{r.Cluster, r.JobID, r.Restart}, r.Life().From} }
 
 // Life returns when the job ran. For a job without a start, only its last millisecond is known. So two such records
 // with different ends belong to two jobs.
-func (r *Row) Life() sink.Life {
+func (r *Row) Life() table.Life {
 	if r.Start != nil && *r.Start > 0 {
-		return sink.Life{From: *r.Start, To: r.End}
+		return table.Life{From: *r.Start, To: r.End}
 	}
-	return sink.Life{From: r.End - 1, To: r.End}
+	return table.Life{From: r.End - 1, To: r.End}
 }
-
-// compare orders the rows of a file.
-func (k key) compare(other key) int {
-	return cmp.Or(cmp.Compare(k.jobID, other.jobID), cmp.Compare(k.restart, other.restart),
-		cmp.Compare(k.cluster, other.cluster), cmp.Compare(k.from, other.from))
-}
-
-func (k key) String() string { return fmt.Sprintf("%s/%d", k.jobID, k.restart) }
 
 // date returns the date whose file has the row.
 func (r *Row) date() string { return time.UnixMilli(r.End).UTC().Format(time.DateOnly) }

@@ -19,37 +19,35 @@ import (
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/sinktest"
+	"github.com/weirhpc/weir/sink/table"
 )
 
 // stored returns the rows of all files. It fails for one in a wrong file, or one that is there twice.
-func stored(t *testing.T, dir string) map[key]Row {
+func stored(t *testing.T, dir string) map[table.Key]Row {
 	t.Helper()
 	dates, err := Dates(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := files{}
+	rows := map[table.Key]Row{}
 	for _, date := range dates {
-		if _, err := Check(dir, date); err != nil {
+		if err := Each(dir, date, func(r *Row) error {
+			if _, twice := rows[files.Key(r)]; twice || r.date() != date {
+				t.Fatalf("%v lies in %s, twice: %v", r, date, twice)
+			}
+			rows[files.Key(r)] = *r
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
-		f[date] = map[key]Row{}
-		file, err := open(Path(dir, date))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := file.each(func(r *Row) error { f[date][r.key()] = *r; return nil }); err != nil {
-			t.Fatal(err)
-		}
-		_ = file.Close()
 	}
-	return f.all(t)
+	return rows
 }
 
 // equal compares rows. A file does not tell an empty list from none.
-func equal(t *testing.T, want, got map[key]Row, what string) {
+func equal(t *testing.T, want, got map[table.Key]Row, what string) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(key{}, number{}), cmp.Transformer("lists", func(r Row) Row {
+	if diff := cmp.Diff(want, got, cmp.Transformer("lists", func(r Row) Row {
 		r.Nodes, r.Cpus = append([]string{}, r.Nodes...), append([]int32{}, r.Cpus...)
 		return r
 	})); diff != "" {
@@ -57,15 +55,24 @@ func equal(t *testing.T, want, got map[key]Row, what string) {
 	}
 }
 
-func newStore(t *testing.T) store {
+// store is the table in an archive.
+type store struct{ *table.Store[Row] }
+
+func storeIn(dir string) store {
+	s := store{files.In(dir, "weir.jobs")}
+	s.Before = sinktest.NoSync
+	return s
+}
+
+func newStore(t testing.TB) store {
 	t.Helper()
-	return store{dir: t.TempDir(), topic: "weir.jobs", before: sinktest.NoSync}
+	return storeIn(t.TempDir())
 }
 
 // put writes records, and fails if a file cannot be used.
 func (s store) put(t *testing.T, topicID string, records ...Row) {
 	t.Helper()
-	if bad, err := s.write(t.Context(), sinktest.LockFor, topicID, last(records)); err != nil || len(bad) > 0 {
+	if bad, err := s.Write(t.Context(), sinktest.LockFor, topicID, last(records)); err != nil || len(bad) > 0 {
 		t.Fatal(bad, err)
 	}
 }
@@ -91,10 +98,10 @@ func TestStore(t *testing.T) {
 		s := newStore(t)
 		for _, batch := range sinktest.Batches(rnd, log) {
 			s.put(t, "id", batch...)
-			stored(t, s.dir)
+			stored(t, s.Dir)
 		}
-		equal(t, lives(log), stored(t, s.dir), fmt.Sprint("seed ", seed))
-		s.before = func(action, path string) error { return fmt.Errorf("%s of %s", action, path) }
+		equal(t, lives(log), stored(t, s.Dir), fmt.Sprint("seed ", seed))
+		s.Before = func(action, path string) error { return fmt.Errorf("%s of %s", action, path) }
 		s.put(t, "id", log...)
 	}
 }
@@ -111,7 +118,7 @@ func TestStoreMovesJobs(t *testing.T) {
 	for range 2 {
 		readers.Go(func() {
 			for ; reading.Err() == nil; time.Sleep(3 * time.Millisecond) { // greedy readers keep the writer out
-				if rows, err := Find(t.Context(), s.dir, "1"); err != nil || len(rows) != 1 {
+				if rows, err := Find(t.Context(), s.Dir, "1"); err != nil || len(rows) != 1 {
 					t.Errorf("%v, %v", rows, err)
 				}
 			}
@@ -123,7 +130,7 @@ func TestStoreMovesJobs(t *testing.T) {
 	}
 	stop()
 	readers.Wait()
-	equal(t, last([]Row{row, other}), stored(t, s.dir), "at the end")
+	equal(t, last([]Row{row, other}), stored(t, s.Dir), "at the end")
 }
 
 // TestTopicMadeAnew: the offsets of a topic that was made anew are small. Its records win all the same, once.
@@ -139,16 +146,16 @@ func TestTopicMadeAnew(t *testing.T) {
 	}
 	s.put(t, "new", again)
 	kept := old[1]
-	kept.Position = earlier // its file was written anew, under the new topic
-	equal(t, last([]Row{again, kept}), stored(t, s.dir), "another topic")
+	kept.Position = table.Earlier // its file was written anew, under the new topic
+	equal(t, last([]Row{again, kept}), stored(t, s.Dir), "another topic")
 	older := again
 	older.User, older.Position = "older", 2
 	s.put(t, "new", older)
-	equal(t, last([]Row{again, kept}), stored(t, s.dir), "an older record")
+	equal(t, last([]Row{again, kept}), stored(t, s.Dir), "an older record")
 	newer := again
 	newer.User, newer.End, newer.Position = "newer", epoch, 4
 	s.put(t, "", newer) // the id is not known
-	if rows := stored(t, s.dir); len(rows) != 2 || rows[again.key()].User != "newer" {
+	if rows := stored(t, s.Dir); len(rows) != 2 || rows[files.Key(&again)].User != "newer" {
 		t.Errorf("%v", rows)
 	}
 }
@@ -184,7 +191,7 @@ func TestDamagedFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t)
 			s.put(t, "id", row("5", 0, 1), row("6", 1, 2))
-			path := Path(s.dir, "2026-11-20")
+			path := Path(s.Dir, "2026-11-20")
 			if err := spoil(path); err != nil {
 				t.Fatal(err)
 			}
@@ -195,31 +202,31 @@ func TestDamagedFiles(t *testing.T) {
 			// None of them lies between the ids of the damaged file: its rows are not read in search of them.
 			records := last([]Row{row("1", 0, 3), row("2", 1, 4), row("6", 1, 5)})
 			for range 2 {
-				bad, err := s.write(t.Context(), sinktest.LockFor, "id", records)
+				bad, err := s.Write(t.Context(), sinktest.LockFor, "id", records)
 				fault := bad["2026-11-20"]
-				if err != nil || len(bad) != 1 || !errors.Is(fault, ErrBadFile) ||
+				if err != nil || len(bad) != 1 || !errors.Is(fault, table.ErrBadFile) ||
 					!strings.Contains(fault.Error(), path) ||
 					!strings.Contains(fault.Error(), "bring it back from a copy") {
 					t.Fatal(bad, err)
 				}
 				// The second time nobody has to wait: all that can be done is done.
-				s.before = func(action, path string) error { return fmt.Errorf("%s of %s", action, path) }
+				s.Before = func(action, path string) error { return fmt.Errorf("%s of %s", action, path) }
 			}
 			if now, err := os.ReadFile(path); err != nil || !slices.Equal(was, now) {
 				t.Error("the damaged file was changed", err)
 			}
-			if rows, err := Find(t.Context(), s.dir, "2"); err != nil && name == "a byte" || len(rows) != 1 {
+			if rows, err := Find(t.Context(), s.Dir, "2"); err != nil && name == "a byte" || len(rows) != 1 {
 				t.Error(rows, err) // a file whose ids cannot have the job is not read
 			}
-			if rows, err := Find(t.Context(), s.dir, "5"); !errors.Is(err, ErrBadFile) || len(rows) != 0 {
+			if rows, err := Find(t.Context(), s.Dir, "5"); !errors.Is(err, table.ErrBadFile) || len(rows) != 0 {
 				t.Error(rows, err)
 			}
-			s.before = sinktest.NoSync
+			s.Before = sinktest.NoSync
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
 			s.put(t, "id", row("1", 0, 3))
-			if rows := stored(t, s.dir); len(rows) != 3 {
+			if rows := stored(t, s.Dir); len(rows) != 3 {
 				t.Error(rows)
 			}
 		})
@@ -232,13 +239,13 @@ func TestReadersKeepNobodyOut(t *testing.T) {
 	s := newStore(t)
 	row := Row{Cluster: "c", JobID: "1", Start: new(epoch - 5), End: epoch}
 	s.put(t, "id", row)
-	lock, err := sink.TakeLock(t.Context(), sink.LockPath(s.dir), false, sinktest.LockFor)
+	lock, err := sink.TakeLock(t.Context(), sink.LockPath(s.Dir), false, sinktest.LockFor)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer lock.Unlock()
-	s.before = func(action, path string) error {
-		if action == sink.ActLock && path == sink.LockPath(s.dir) {
+	s.Before = func(action, path string) error {
+		if action == table.ActLock && path == sink.LockPath(s.Dir) {
 			return errors.New("a writer of one date waits for readers")
 		}
 		return sinktest.NoSync(action, path)
@@ -247,10 +254,10 @@ func TestReadersKeepNobodyOut(t *testing.T) {
 	other := Row{Cluster: "c", JobID: "2", End: epoch, Position: 2}
 	s.put(t, "id", row, other)
 	renames := 0
-	s.before = func(action, path string) error {
-		if action == sink.ActRename {
+	s.Before = func(action, path string) error {
+		if action == table.ActRename {
 			renames++
-			if rows, err := Find(t.Context(), s.dir, "1"); err != nil || len(rows) == 0 {
+			if rows, err := Find(t.Context(), s.Dir, "1"); err != nil || len(rows) == 0 {
 				t.Errorf("ahead of %s: %v, %v", path, rows, err)
 			}
 		}
@@ -258,10 +265,10 @@ func TestReadersKeepNobodyOut(t *testing.T) {
 	}
 	for n := range int64(2) { // to a date behind, and to one before
 		row.Position, row.End = 3+n, epoch+(1-n)*dayMs
-		if bad, err := s.write(t.Context(), time.Millisecond, "id", last([]Row{row})); err != nil || len(bad) > 0 {
+		if bad, err := s.Write(t.Context(), time.Millisecond, "id", last([]Row{row})); err != nil || len(bad) > 0 {
 			t.Fatal(bad, err)
 		}
-		equal(t, last([]Row{row, other}), stored(t, s.dir), "a move")
+		equal(t, last([]Row{row, other}), stored(t, s.Dir), "a move")
 	}
 	if renames != 6 {
 		t.Errorf("%d renames: the hook is not ahead of each", renames)
@@ -273,26 +280,26 @@ func TestReadersKeepNobodyOut(t *testing.T) {
 func TestMendAtStart(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := store{dir: b.Config.Sink.Dir, topic: "weir.jobs", before: sinktest.NoSync}
+	s := storeIn(b.Config.Sink.Dir)
 	row := Row{Cluster: "c", JobID: "1", User: "ada", Start: new(epoch - 5), End: epoch}
 	s.put(t, "", row)
 	row.End, row.Position = epoch+dayMs, 1
-	s.before = func(action, path string) error {
-		if action == sink.ActRename && path == Path(s.dir, "2026-11-20") {
+	s.Before = func(action, path string) error {
+		if action == table.ActRename && path == Path(s.Dir, "2026-11-20") {
 			return sinktest.ErrCrash
 		}
 		return sinktest.NoSync(action, path)
 	}
-	if _, err := s.write(t.Context(), sinktest.LockFor, "", last([]Row{row})); !errors.Is(err, sinktest.ErrCrash) {
+	if _, err := s.Write(t.Context(), sinktest.LockFor, "", last([]Row{row})); !errors.Is(err, sinktest.ErrCrash) {
 		t.Fatal(err)
 	}
-	if rows, err := Find(t.Context(), s.dir, "1"); err != nil || len(rows) != 2 {
+	if rows, err := Find(t.Context(), s.Dir, "1"); err != nil || len(rows) != 2 {
 		t.Fatalf("after the crash: %v, %v", rows, err)
 	}
 	b.follow(time.Hour)
 	kafkatest.Eventually(t, "the end of the move", func() bool {
-		rows, err := Find(t.Context(), s.dir, "1")
-		return err == nil && len(rows) == 1 && !s.disk().Unfinished()
+		rows, err := Find(t.Context(), s.Dir, "1")
+		return err == nil && len(rows) == 1 && !s.Unfinished()
 	})
-	equal(t, last([]Row{row}), stored(t, s.dir), "at the end")
+	equal(t, last([]Row{row}), stored(t, s.Dir), "at the end")
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
-	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/table"
 )
 
 // LockFor is how long a test waits for the archive's lock, on a busy machine.
@@ -74,7 +74,7 @@ func (b *Bench) Recreate() {
 }
 
 // Follow runs a follower until the returned function ends it.
-func Follow[K comparable, R any](b *Bench, f *sink.Follower[K, R], period time.Duration) (end func()) {
+func Follow[R any](b *Bench, f *table.Follower[R], period time.Duration) (end func()) {
 	b.T.Helper()
 	f.Patience = time.Minute // the machine may be busy
 	f.Period, f.Wait, f.Look = period, time.Millisecond, 20*time.Millisecond
@@ -88,8 +88,8 @@ func Follow[K comparable, R any](b *Bench, f *sink.Follower[K, R], period time.D
 
 // NoSync leaves out what takes a busy disk long: nobody pulls the plug in a test.
 func NoSync(action, _ string) error {
-	if action == sink.ActSync || action == sink.ActSyncDir {
-		return sink.ErrDone
+	if action == table.ActSync || action == table.ActSyncDir {
+		return table.ErrDone
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func CrashAt(n int, commit string) (hook func(action, path string) error, commit
 			return ErrCrash
 		}
 		step++
-		if action == sink.ActRename && filepath.Base(path) == commit {
+		if action == table.ActRename && filepath.Base(path) == commit {
 			*committed = true
 		}
 		return NoSync(action, path)

@@ -1,4 +1,4 @@
-package sink
+package table
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 // still read it. This test is not parallel: a process has one umask.
 func TestReplacedFileKeepsItsRights(t *testing.T) {
 	const date = "2026-11-21"
-	d := Dated{Dir: t.TempDir(), Table: "jobs"}
+	d := Dated{Dir: t.TempDir(), Name: "jobs"}
 	lock, err := d.Lock(t.Context(), time.Minute)
 	if err != nil {
 		t.Fatal(err)

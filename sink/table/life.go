@@ -1,4 +1,4 @@
-package sink
+package table
 
 // Life is the time in which a job ran, in Unix milliseconds. Schedulers reuse numbers. So the time decides to which job
 // a record belongs, among all jobs with its cluster, id and restart.

@@ -1,4 +1,4 @@
-package sink
+package table
 
 import (
 	"context"
@@ -17,20 +17,19 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
+func newFollower(cfg config.Config) *Follower[entry] {
+	metrics := NewMetrics(prometheus.NewRegistry(), "entries", "Entries that wait.")
+	return NewFollower(cfg, (&kafkatest.Log{}).Logger(), metrics, schemas.TopicJobs, entries,
+		func(j *schemas.Job, offset int64) (entry, bool) { return entry{JobID: j.JobID, Position: offset}, true })
+}
+
 // TestManyRowsDoNotWait: a topic with days of rows does not fill the memory at a start. Where the archive cannot be
 // written, they wait for the next period.
 func TestManyRowsDoNotWait(t *testing.T) {
-	f := NewFollower[string, int64](config.Default(), (&kafkatest.Log{}).Logger(), schemas.TopicJobs, "jobs")
-	f.Pending = prometheus.NewGauge(prometheus.GaugeOpts{Name: "pending"})
-	f.Failures = prometheus.NewCounter(prometheus.CounterOpts{Name: "failures"})
-	f.Position = func(row *int64) *int64 { return row }
-	f.Date = func(*int64) string { return "2026-11-20" }
-	f.Row = func(r schemas.Record, offset int64) (string, int64, bool, error) {
-		return r.(*schemas.Job).JobID, offset, true, nil
-	}
+	f := newFollower(config.Default())
 	var refused error
 	var written []int
-	f.Write = func(_ context.Context, _ time.Duration, _ string, rows map[string]int64) (map[string]error, error) {
+	f.Write = func(_ context.Context, _ time.Duration, _ string, rows map[Key]entry) (map[string]error, error) {
 		written = append(written, len(rows))
 		return nil, refused
 	}
@@ -72,10 +71,11 @@ func TestManyRowsDoNotWait(t *testing.T) {
 func TestDamagedDatesTakeNoMemory(t *testing.T) {
 	cfg := config.Default()
 	cfg.Sink.Dir = t.TempDir()
-	f := NewFollower[int64, int64](cfg, (&kafkatest.Log{}).Logger(), schemas.TopicJobs, "jobs")
-	f.Pending = prometheus.NewGauge(prometheus.GaugeOpts{Name: "pending"})
-	f.Failures = prometheus.NewCounter(prometheus.CounterOpts{Name: "failures"})
-	f.Date = func(row *int64) string { return []string{"2026-11-20", "2026-11-21"}[*row%2] }
+	f := newFollower(cfg)
+	wait := func(n int64) {
+		r := entry{JobID: strconv.FormatInt(n, 10), End: epoch + n%2*dayMs}
+		f.pending[entries.Key(&r)] = r
+	}
 	put := func() {
 		if err := os.MkdirAll(filepath.Dir(f.path("2026-11-21")), 0o755); err != nil {
 			t.Fatal(err)
@@ -87,12 +87,12 @@ func TestDamagedDatesTakeNoMemory(t *testing.T) {
 	put()
 	time.Sleep(1100 * time.Millisecond) // a file that has just changed may be sound by now
 	bad := map[string]error{"2026-11-21": errors.New("damaged")}
-	f.Write = func(context.Context, time.Duration, string, map[int64]int64) (map[string]error, error) {
+	f.Write = func(context.Context, time.Duration, string, map[Key]entry) (map[string]error, error) {
 		return bad, nil
 	}
 	now := time.Now()
 	for n := range int64(1000) {
-		f.pending[n] = n
+		wait(n)
 		f.due = now
 		if f.flush(t.Context(), now); len(f.pending) > 0 || !f.due.IsZero() {
 			t.Fatalf("%d rows wait, until %v", len(f.pending), f.due)
@@ -119,7 +119,8 @@ func TestDamagedDatesTakeNoMemory(t *testing.T) {
 		put()
 		time.Sleep(1100 * time.Millisecond)
 		now = now.Add(anewAfter)
-		f.pending[1], f.due = 1, now
+		wait(1)
+		f.due = now
 		f.flush(t.Context(), now)
 	}
 }

@@ -1,4 +1,4 @@
-package sink
+package table
 
 import (
 	"context"
@@ -13,11 +13,8 @@ import (
 	"github.com/weirhpc/weir/kafka"
 )
 
-// Earlier is the position of a row that was made of a topic of the same name that is gone.
-const Earlier = -1
-
 // connect returns a client that reads the topic from f.next, or from its beginning if that is later.
-func (f *Follower[K, R]) connect(ctx context.Context) (*kgo.Client, error) {
+func (f *Follower[R]) connect(ctx context.Context) (*kgo.Client, error) {
 	opts, err := kafka.ClientOpts(ctx, f.Config)
 	if err != nil {
 		return nil, err
@@ -49,23 +46,23 @@ func (f *Follower[K, R]) connect(ctx context.Context) (*kgo.Client, error) {
 
 // leave writes what is pending from a topic that is gone. What cannot be written loses against every record of the new
 // topic.
-func (f *Follower[K, R]) leave(ctx context.Context) {
+func (f *Follower[R]) leave(ctx context.Context) {
 	f.writeNow(ctx)
 	for k, r := range f.pending {
-		*f.Position(&r) = Earlier
+		*f.table.Position(&r) = Earlier
 		f.pending[k] = r
 	}
 	f.topicID, f.next = "", 0
 }
 
-func (f *Follower[K, R]) bounds(ctx context.Context, cl *kgo.Client) (start, end int64, err error) {
+func (f *Follower[R]) bounds(ctx context.Context, cl *kgo.Client) (start, end int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, assignLimit)
 	defer cancel()
 	return kafka.Bounds(ctx, kadm.NewClient(cl), f.Topic, 0)
 }
 
 // identify notes the id of the topic. It returns errReplaced if the topic has another one than before.
-func (f *Follower[K, R]) identify(ctx context.Context, cl *kgo.Client) error {
+func (f *Follower[R]) identify(ctx context.Context, cl *kgo.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, assignLimit)
 	defer cancel()
 	topics, err := kadm.NewClient(cl).ListTopics(ctx, f.Topic)

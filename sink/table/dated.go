@@ -1,4 +1,4 @@
-package sink
+package table
 
 import (
 	"context"
@@ -11,6 +11,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/weirhpc/weir/sink"
+)
+
+const (
+	datePrefix = "date="
+	suffix     = ".parquet"
 )
 
 // The actions of Dated on the disk.
@@ -34,8 +41,8 @@ var ErrDone = errors.New("done")
 // is in both files only until a crash is mended. If rows move, files change places under the lock: careful readers see
 // each row once.
 type Dated struct {
-	Dir   string // sink.dir
-	Table string // the table's directory below it, and the name of its files
+	Dir  string // sink.dir
+	Name string // of the table: its directory below Dir, and the name of its files
 	// Before is called ahead of each action on the disk and may fail in its place. It is nil outside tests.
 	Before func(action, path string) error
 }
@@ -54,38 +61,40 @@ func (d Dated) Do(action, path string, run func() error) error {
 
 // Path returns the file of a date.
 func (d Dated) Path(date string) string {
-	return filepath.Join(d.Dir, d.Table, datePrefix+date, d.Table+suffix)
+	return filepath.Join(d.Dir, d.Name, datePrefix+date, d.Name+suffix)
 }
 
 // Dates returns the dates that have a file, oldest first.
 func (d Dated) Dates() (dates []string, err error) {
-	entries, err := os.ReadDir(filepath.Join(d.Dir, d.Table))
+	entries, err := os.ReadDir(filepath.Join(d.Dir, d.Name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("listing the %s of the archive: %w", d.Table, err)
+		return nil, fmt.Errorf("listing the %s of the archive: %w", d.Name, err)
 	}
 	for _, e := range entries {
-		if date, ok := parseDate(e.Name()); ok {
-			if _, err := os.Stat(d.Path(date)); err == nil {
-				dates = append(dates, date)
-			}
+		date, named := strings.CutPrefix(e.Name(), datePrefix)
+		if _, err := time.Parse(time.DateOnly, date); !named || err != nil {
+			continue
+		}
+		if _, err := os.Stat(d.Path(date)); err == nil {
+			dates = append(dates, date)
 		}
 	}
 	return dates, nil
 }
 
-func (d Dated) new() string { return filepath.Join(StagePath(d.Dir), d.Table+"-new") }
+func (d Dated) new() string { return filepath.Join(sink.StagePath(d.Dir), d.Name+"-new") }
 
 // Committed returns the directory whose name makes new files valid.
-func (d Dated) Committed() string { return filepath.Join(StagePath(d.Dir), d.Table+"-commit") }
+func (d Dated) Committed() string { return filepath.Join(sink.StagePath(d.Dir), d.Name+"-commit") }
 
 // Lock takes the lock that the writers of the table have among them.
-func (d Dated) Lock(ctx context.Context, wait time.Duration) (lock *Lock, err error) {
-	path := filepath.Join(StagePath(d.Dir), d.Table+".lock")
+func (d Dated) Lock(ctx context.Context, wait time.Duration) (lock *sink.Lock, err error) {
+	path := filepath.Join(sink.StagePath(d.Dir), d.Name+".lock")
 	err = d.Do(ActLock, path, func() error {
-		if err := os.MkdirAll(StagePath(d.Dir), 0o755); err != nil {
+		if err := os.MkdirAll(sink.StagePath(d.Dir), 0o755); err != nil {
 			return err
 		}
-		lock, err = TakeLock(ctx, path, true, wait)
+		lock, err = sink.TakeLock(ctx, path, true, wait)
 		return err
 	})
 	return lock, err
@@ -103,9 +112,9 @@ func (d Dated) Commit(ctx context.Context, wait time.Duration, dates map[string]
 	from, to := d.new(), d.Committed()
 	if err := d.Do(ActRename, to, func() error { return os.Rename(from, to) }); err != nil {
 		_ = d.discard()
-		return fmt.Errorf("committing %s: %w", d.Table, err)
+		return fmt.Errorf("committing %s: %w", d.Name, err)
 	}
-	if err := d.syncDir(StagePath(d.Dir)); err != nil {
+	if err := d.syncDir(sink.StagePath(d.Dir)); err != nil {
 		return err
 	}
 	return d.finish(ctx, wait)
@@ -130,7 +139,7 @@ func (d Dated) prepare(dates map[string]bool, write func(path, date string) erro
 		}
 		if info, err := os.Stat(d.Path(date)); err == nil { // the rights stay, whatever the umask is
 			if err := os.Chmod(filepath.Join(stage, name), info.Mode().Perm()); err != nil {
-				return fmt.Errorf("keeping the rights of %s: %w", d.Table, err)
+				return fmt.Errorf("keeping the rights of %s: %w", d.Name, err)
 			}
 		}
 		dir := filepath.Dir(d.Path(date))
@@ -149,13 +158,13 @@ func (d Dated) makeDir(dir string) error {
 		return nil
 	}
 	if err := d.Do(ActMakeDir, dir, func() error { return os.Mkdir(dir, 0o755) }); err != nil {
-		return fmt.Errorf("making a directory for %s: %w", d.Table, err)
+		return fmt.Errorf("making a directory for %s: %w", d.Name, err)
 	}
 	return d.syncDir(filepath.Dir(dir))
 }
 
 func (d Dated) syncDir(dir string) error {
-	return d.Do(ActSyncDir, dir, func() error { return SyncDir(dir) })
+	return d.Do(ActSyncDir, dir, func() error { return sink.SyncDir(dir) })
 }
 
 // finish puts committed files in their places. Readers that hold the archive's lock do not see a row move. If they keep
@@ -164,17 +173,17 @@ func (d Dated) finish(ctx context.Context, wait time.Duration) error {
 	stage := d.Committed()
 	entries, err := os.ReadDir(stage)
 	if err != nil {
-		return fmt.Errorf("putting %s in place: %w", d.Table, err)
+		return fmt.Errorf("putting %s in place: %w", d.Name, err)
 	}
 	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), loses) }) {
-		lock := &Lock{}
-		err := d.Do(ActLock, LockPath(d.Dir), func() (err error) {
-			lock, err = Exclusive(ctx, d.Dir, wait)
+		lock := &sink.Lock{}
+		err := d.Do(ActLock, sink.LockPath(d.Dir), func() (err error) {
+			lock, err = sink.Exclusive(ctx, d.Dir, wait)
 			return err
 		})
 		if err == nil {
 			defer lock.Unlock()
-		} else if !errors.Is(err, ErrLocked) && !errors.Is(err, ErrNoLocks) {
+		} else if !errors.Is(err, sink.ErrLocked) && !errors.Is(err, sink.ErrNoLocks) {
 			return err
 		}
 	}
@@ -187,16 +196,16 @@ func (d Dated) finish(ctx context.Context, wait time.Duration) error {
 		to := d.Path(date)
 		err := d.Do(ActRename, to, func() error { return os.Rename(filepath.Join(stage, e.Name()), to) })
 		if err != nil {
-			return fmt.Errorf("putting %s in place: %w", d.Table, err)
+			return fmt.Errorf("putting %s in place: %w", d.Name, err)
 		}
 		if err := d.syncDir(filepath.Dir(to)); err != nil {
 			return err
 		}
 	}
 	if err := d.Do(ActRemove, stage, func() error { return os.Remove(stage) }); err != nil {
-		return fmt.Errorf("putting %s in place: %w", d.Table, err)
+		return fmt.Errorf("putting %s in place: %w", d.Name, err)
 	}
-	return d.syncDir(StagePath(d.Dir))
+	return d.syncDir(sink.StagePath(d.Dir))
 }
 
 // Unfinished reports whether a writer died, or is at work.
@@ -249,7 +258,7 @@ func (d Dated) discard() error {
 		return nil
 	}
 	if err := d.Do(ActRemove, stage, func() error { return os.RemoveAll(stage) }); err != nil {
-		return fmt.Errorf("removing %s that were not committed: %w", d.Table, err)
+		return fmt.Errorf("removing %s that were not committed: %w", d.Name, err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package sink
+package table
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
@@ -21,7 +20,13 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-const endWait = 2 * time.Second // for readers, at the end
+const (
+	minPause    = time.Second      // between two tries to read the topic
+	assignLimit = 10 * time.Second // for the brokers to describe the topic
+	drainLimit  = 3 * time.Second  // for the rest of the topic, at the end
+	endWait     = 2 * time.Second  // for readers, at the end
+	lookEvery   = 10 * time.Second // between looks at the topic's id
+)
 
 // mostPending is how many rows wait for a period. At a start there may be days of them.
 const mostPending = 50_000
@@ -36,34 +41,29 @@ var (
 	errAnew = errors.New("rows that were left out are read again")
 )
 
-// Follower keeps a table of the archive up to date with a compacted topic: one goroutine. K names a row, and R is one.
-// It reads the topic from its beginning at each start, and so never loses a row that the topic still has.
-type Follower[K comparable, R any] struct {
-	Config       config.Config
-	Log          *slog.Logger
-	Topic, Table string // the topic has its prefix
+// Follower keeps a table of the archive up to date with a compacted topic: one goroutine. It reads the topic from its
+// beginning at each start, and so never loses a row that the topic still has.
+type Follower[R any] struct {
+	Config config.Config
+	Log    *slog.Logger
+	Topic  string // with its prefix
 	// Row returns the row of a record at an offset. It is not ok for a record of which the archive keeps nothing.
-	Row func(r schemas.Record, offset int64) (key K, row R, ok bool, err error)
-	// Position returns where a row keeps the offset of its record.
-	Position func(row *R) *int64
-	// Date returns the date under which the archive keeps a row.
-	Date func(row *R) string
-	// Write brings the archive up to date, and waits so long for readers. bad are dates whose file cannot be used.
-	Write func(ctx context.Context, wait time.Duration, topicID string, rows map[K]R) (bad map[string]error, err error)
-
-	Pending  prometheus.Gauge   // rows that are not known to be in the archive
-	Failures prometheus.Counter // tries to write that failed, and files that cannot be used
+	Row func(r schemas.Record, offset int64) (row R, ok bool, err error)
+	// Write is Store.Write.
+	Write func(ctx context.Context, wait time.Duration, topicID string, rows map[Key]R) (bad map[string]error, err error)
 
 	Period   time.Duration // between two writes
 	Wait     time.Duration // for readers
 	Patience time.Duration // for the rest of the topic, at the end
 	Look     time.Duration // between looks at the topic's id
 
+	table   *Table[R]
+	metrics *Metrics
 	brokers *kafka.Brokers
 	topicID string
 	next    int64 // the next offset to read
 	// pending has the newest record of each key that is not known to be in the archive, as a row.
-	pending map[K]R
+	pending map[Key]R
 	due     time.Time // when pending is written; zero if it is empty
 	stuck   bool      // the last write left pending as it was
 	asked   time.Time // when the topic's id was last looked at
@@ -82,23 +82,35 @@ type leftOut struct {
 	since time.Time
 }
 
-// NewFollower returns a Follower with the pauses of a service. The caller sets what is of its table.
-func NewFollower[K comparable, R any](cfg config.Config, log *slog.Logger, topic, table string) *Follower[K, R] {
+// NewFollower returns a Follower with the pauses of a service. row returns the row of a record at an offset; false for a
+// record of which the archive keeps nothing.
+func NewFollower[T schemas.Record, R any](cfg config.Config, log *slog.Logger, metrics *Metrics, topic string,
+	table *Table[R], row func(record T, offset int64) (R, bool),
+) *Follower[R] {
 	topic = cfg.Prefix + topic
-	return &Follower[K, R]{
-		Config: cfg, Log: log.With("topic", topic, "table", table), Topic: topic, Table: table,
+	return &Follower[R]{
+		Config: cfg, Log: log.With("topic", topic, "table", table.Name), Topic: topic, table: table, metrics: metrics,
 		Period: cfg.FilePeriod(), Wait: lockWait, Patience: drainLimit, Look: lookEvery,
+		Write: table.In(cfg.Sink.Dir, topic).Write,
+		Row: func(r schemas.Record, offset int64) (none R, ok bool, err error) {
+			record, is := r.(T)
+			if !is {
+				return none, false, fmt.Errorf("%w: a %T does not belong here", schemas.ErrInvalid, r)
+			}
+			none, ok = row(record, offset)
+			return none, ok, nil
+		},
 		// The sink of summaries logs that brokers are away.
 		brokers: kafka.NewBrokers(slog.New(slog.DiscardHandler)),
-		pending: map[K]R{}, left: map[string]leftOut{}, told: map[string]bool{},
+		pending: map[Key]R{}, left: map[string]leftOut{}, told: map[string]bool{},
 	}
 }
 
 // Run keeps the table until ctx ends. Then it reads to the topic's end, for at most Patience, and writes what is left.
 // Nothing ends it before. It logs trouble and goes on. Several may share a directory.
-func (f *Follower[K, R]) Run(ctx context.Context) {
+func (f *Follower[R]) Run(ctx context.Context) {
 	// A row may be moving to another date since a sink was killed.
-	if err := (Dated{Dir: f.Config.Sink.Dir, Table: f.Table}).Mend(ctx, f.Wait); err != nil && ctx.Err() == nil {
+	if err := (Dated{Dir: f.Config.Sink.Dir, Name: f.table.Name}).Mend(ctx, f.Wait); err != nil && ctx.Err() == nil {
 		f.writing.Worth(err, time.Now())
 		f.Log.Warn("cannot write rows to the archive, trying again", "err", err)
 	}
@@ -127,7 +139,7 @@ func (f *Follower[K, R]) Run(ctx context.Context) {
 }
 
 // follow reads the topic from its beginning until ctx ends or something fails.
-func (f *Follower[K, R]) follow(ctx context.Context) error {
+func (f *Follower[R]) follow(ctx context.Context) error {
 	f.next = 0
 	cl, err := f.connect(ctx)
 	if err != nil {
@@ -154,7 +166,7 @@ func (f *Follower[K, R]) follow(ctx context.Context) error {
 
 // isAnew reports whether rows that were left out are to be read again, and forgets them then. That is so if the file of
 // their date is another one, or gone, or if an hour is over.
-func (f *Follower[K, R]) isAnew(now time.Time) bool {
+func (f *Follower[R]) isAnew(now time.Time) bool {
 	anew := false
 	for date, l := range f.left {
 		info, err := os.Stat(f.path(date))
@@ -167,8 +179,8 @@ func (f *Follower[K, R]) isAnew(now time.Time) bool {
 	return anew
 }
 
-func (f *Follower[K, R]) path(date string) string {
-	return Dated{Dir: f.Config.Sink.Dir, Table: f.Table}.Path(date)
+func (f *Follower[R]) path(date string) string {
+	return f.table.Path(f.Config.Sink.Dir, date)
 }
 
 // SameFile reports whether nobody has changed a file, or its rights, between two looks.
@@ -186,7 +198,7 @@ func changed(file fs.FileInfo) time.Time {
 
 // step takes the records of one poll. If the archive cannot be written, and too many rows wait, it polls nothing: the
 // topic keeps the records.
-func (f *Follower[K, R]) step(ctx context.Context, cl *kgo.Client) error {
+func (f *Follower[R]) step(ctx context.Context, cl *kgo.Client) error {
 	wait := time.Second
 	if f.stuck && len(f.pending) >= mostPending {
 		retry.Pause(ctx, wait)
@@ -211,27 +223,26 @@ func (f *Follower[K, R]) step(ctx context.Context, cl *kgo.Client) error {
 }
 
 // count counts the rows that are not known to be in the archive.
-func (f *Follower[K, R]) count() int {
+func (f *Follower[R]) count() int {
 	rows := len(f.pending)
 	for _, l := range f.left {
 		rows += l.rows
 	}
-	f.Pending.Set(float64(rows))
+	f.metrics.pending.Set(float64(rows))
 	return rows
 }
 
 // take remembers the row of a record. A tombstone is no change: the archive keeps the row.
-func (f *Follower[K, R]) take(r *kgo.Record) {
+func (f *Follower[R]) take(r *kgo.Record) {
 	f.next = r.Offset + 1
 	if r.Attrs.IsControl() || r.Value == nil {
 		return
 	}
-	var k K
 	var row R
 	ok := false
 	record, err := schemas.Unmarshal(r.Value)
 	if err == nil {
-		k, row, ok, err = f.Row(record, r.Offset)
+		row, ok, err = f.Row(record, r.Offset)
 	}
 	if err != nil {
 		if f.reading.Worth(err, time.Now()) {
@@ -242,7 +253,8 @@ func (f *Follower[K, R]) take(r *kgo.Record) {
 	if !ok {
 		return
 	}
-	if old, has := f.pending[k]; has && *f.Position(&old) >= *f.Position(&row) {
+	k := f.table.Key(&row)
+	if old, has := f.pending[k]; has && *f.table.Position(&old) >= *f.table.Position(&row) {
 		return
 	}
 	f.pending[k] = row
@@ -252,7 +264,7 @@ func (f *Follower[K, R]) take(r *kgo.Record) {
 }
 
 // flush writes what is pending if it is due, or too much. What cannot be written is tried again a period later.
-func (f *Follower[K, R]) flush(ctx context.Context, now time.Time) {
+func (f *Follower[R]) flush(ctx context.Context, now time.Time) {
 	full := len(f.pending) >= mostPending && !f.stuck
 	if f.due.IsZero() || now.Before(f.due) && !full {
 		return
@@ -263,7 +275,7 @@ func (f *Follower[K, R]) flush(ctx context.Context, now time.Time) {
 	}
 	f.due, f.stuck = time.Now().Add(f.Period), err != nil
 	if err != nil {
-		f.Failures.Inc()
+		f.metrics.failures.Inc()
 		if f.writing.Worth(err, now) {
 			f.Log.Warn("cannot write rows to the archive, trying again", "err", err)
 		}
@@ -273,7 +285,7 @@ func (f *Follower[K, R]) flush(ctx context.Context, now time.Time) {
 		f.Log.Info("rows are archived again")
 	}
 	for _, date := range slices.Sorted(maps.Keys(bad)) {
-		f.Failures.Inc()
+		f.metrics.failures.Inc()
 		if text := bad[date].Error(); !f.told[text] {
 			f.told[text] = true
 			f.Log.Warn("a file of the archive cannot be used, its date stays as it is", "date", date, "err", bad[date])
@@ -288,11 +300,11 @@ func (f *Follower[K, R]) flush(ctx context.Context, now time.Time) {
 // leaveOut notes which dates are left as they are, and how many pending rows each has. Such a file may also contain
 // rows with newer versions elsewhere. They have to go once the file is usable again, so the topic is read again for
 // them, too.
-func (f *Follower[K, R]) leaveOut(bad map[string]error, now time.Time) {
+func (f *Follower[R]) leaveOut(bad map[string]error, now time.Time) {
 	rows := map[string]int{}
 	if len(bad) > 0 {
 		for _, row := range f.pending {
-			rows[f.Date(&row)]++
+			rows[f.table.Date(&row)]++
 		}
 	}
 	for date := range bad {
@@ -310,7 +322,7 @@ func (f *Follower[K, R]) leaveOut(bad map[string]error, now time.Time) {
 }
 
 // writeNow writes what is pending, due or not.
-func (f *Follower[K, R]) writeNow(ctx context.Context) {
+func (f *Follower[R]) writeNow(ctx context.Context) {
 	if len(f.pending) > 0 {
 		f.due = time.Now()
 		f.flush(ctx, f.due)
@@ -318,7 +330,7 @@ func (f *Follower[K, R]) writeNow(ctx context.Context) {
 }
 
 // finish reads the rest of the topic as far as the brokers answer, and writes what is pending.
-func (f *Follower[K, R]) finish(ctx context.Context) {
+func (f *Follower[R]) finish(ctx context.Context) {
 	timed, cancel := context.WithTimeout(ctx, f.Patience)
 	err := f.drain(timed)
 	cancel()
@@ -333,7 +345,7 @@ func (f *Follower[K, R]) finish(ctx context.Context) {
 }
 
 // drain reads the topic up to its present end.
-func (f *Follower[K, R]) drain(ctx context.Context) error {
+func (f *Follower[R]) drain(ctx context.Context) error {
 	if f.brokers.Away() {
 		return errors.New("the brokers are away")
 	}
