@@ -166,8 +166,6 @@ lint: $(LINT)
 	$(GO) mod tidy -diff
 	cd integration/browser && $(GO) mod tidy -diff && $(GO) vet ./...
 	cd integration/containers && $(GO) mod tidy -diff && $(GO) vet ./...
-	$(GO) run ./integration/prose
-	$(GO) run ./integration/prose -go -q
 	@! grep -rn --include='*.go' '"failed to' . || { echo 'say what was done, not that it failed: "reading x: %w"'; exit 1; }
 
 fmt: $(LINT)

@@ -103,7 +103,8 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 			root.AddCommand(c)
 		}
 	}
-	add("use", services.NewUp(), jobs.NewJobs(), jobs.NewJob(), jobs.NewTop(), jobs.NewReport(), archive.NewReplay(), jobs.NewRules(), archive.NewSQL(), jobs.NewTail(),
+	add("use", services.NewUp(), jobs.NewJobs(), jobs.NewJob(), jobs.NewTop(), jobs.NewReport(),
+		archive.NewReplay(), jobs.NewRules(), archive.NewSQL(), jobs.NewTail(),
 		metrics.NewCatalogue(), services.NewReportMetric())
 	add(
 		"service",
@@ -117,7 +118,8 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 		services.NewSimulate(),
 		services.NewBroker(),
 	)
-	add("admin", admin.NewStatus(), archive.NewAudit(), admin.NewTopics(), topology.NewTopology(), archive.NewArchive(), admin.NewInit(), admin.NewCheck(), admin.NewSize(),
+	add("admin", admin.NewStatus(), archive.NewAudit(), admin.NewTopics(), topology.NewTopology(),
+		archive.NewArchive(), admin.NewInit(), admin.NewCheck(), admin.NewSize(),
 		newCompletion(), newMan())
 	root.AddCommand(admin.NewCheckLock())
 	return root

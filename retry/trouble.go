@@ -1,5 +1,5 @@
-// Package retry is for parts of weir that wait and try again: how long to wait, and which of many equal errors to log. It
-// knows nothing of what is tried.
+// Package retry is for parts of weir that wait and try again: how long to wait, and which of many equal errors to log.
+// It knows nothing of what is tried.
 package retry
 
 import (

@@ -134,7 +134,8 @@ func checkFiles(cfg config.Config) error {
 	return errors.Join(kafka.CheckFiles(cfg.Kafka, time.Now()), kafka.CheckRegistryFiles(cfg.Registry),
 		services.CheckJobs("balance.jobs_file", cfg.Balance.JobsFile), services.CheckTree(cfg), agent.CheckAgent(cfg),
 		scheduler.CheckCPUIDs(cfg), services.CheckMachine(cfg), services.CheckSiteRules(cfg),
-		cli.Directory("balance.drop_dir", cfg.Balance.DropDir), cli.Directory("sink.dir", cfg.Sink.Dir), checkCommands(cfg),
+		cli.Directory("balance.drop_dir", cfg.Balance.DropDir), cli.Directory("sink.dir", cfg.Sink.Dir),
+		checkCommands(cfg),
 		source.CheckReportDir(cfg.Agent))
 }
 

@@ -185,7 +185,8 @@ func printCosts(w io.Writer, rows []CostRow) error {
 		for _, reason := range slices.Sorted(maps.Keys(named)) {
 			slices.Sort(named[reason])
 			head := r.Source + ": "
-			fmt.Fprintf(&absent, "%s%s\n", head, cli.Wrapped(strings.Join(named[reason], " ")+": "+reason, 4, len(head)))
+			text := strings.Join(named[reason], " ") + ": " + reason
+			fmt.Fprintf(&absent, "%s%s\n", head, cli.Wrapped(text, 4, len(head)))
 		}
 	}
 	err := t.Print(w)

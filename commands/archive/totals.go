@@ -190,7 +190,8 @@ func (f *totalsFlags) printRunning(c *cobra.Command, args []string) error {
 		t.Line("%s\t%d\t%s\t%s\t%s\t%v\t%s\t%s\t%s\t%s\t%s\t%s\t%s", r.JobID, r.Restart, text(r.Metric), text(r.Unit),
 			time.UnixMilli(r.Start).UTC().Format(time.RFC3339),
 			time.Duration(r.MeasuredS*float64(time.Second)).Round(time.Second), cli.Number(r.Mean), cli.Number(r.Min),
-			cli.Number(r.D5), cli.Number(r.Max), cli.Number(r.Completeness), text(r.LowNode), cli.Number(r.LowNodeShare))
+			cli.Number(r.D5), cli.Number(r.Max), cli.Number(r.Completeness),
+			text(r.LowNode), cli.Number(r.LowNodeShare))
 		return nil
 	})
 	if err == nil && !f.asJSON {

@@ -31,7 +31,8 @@ func RunTests(m *testing.M) {
 	if os.Getenv(AsWeir) != "" {
 		commands.Main()
 	}
-	if err := errors.Join(os.Setenv(AsWeir, "1"), toRoot()); err != nil { // weir check starts this program as its second process
+	// weir check starts this program as its second process.
+	if err := errors.Join(os.Setenv(AsWeir, "1"), toRoot()); err != nil {
 		panic(err)
 	}
 	flag.Parse()

@@ -100,7 +100,8 @@ func printFound(w io.Writer, rule string, found []foundJob, judged int) error {
 	t.Line("JOB\tRESTART\tUSER\tACCOUNT\tQUEUE\tCLASS\tSEVERITY\tMATCHED\tEVALUATED\tCERTAINTY\tHINT")
 	for i := range found {
 		r := &found[i]
-		t.Line("%s\t%d\t%s\t%s\t%s\t%s\t%.2f\t%d\t%d\t%s\t%s", r.JobID, r.Restart, cli.OrDash(r.User), cli.OrDash(r.Account),
+		t.Line("%s\t%d\t%s\t%s\t%s\t%s\t%.2f\t%d\t%d\t%s\t%s", r.JobID, r.Restart, cli.OrDash(r.User),
+			cli.OrDash(r.Account),
 			cli.OrDash(r.Queue), r.Class, r.Severity, r.Matched, r.Evaluated, r.Certainty, r.Hint)
 	}
 	if err := t.Print(w); err != nil {
@@ -141,7 +142,8 @@ func FindLike(ctx context.Context, cfg config.Config, f *FindFlags, w io.Writer)
 	t.Line("JOB\tRESTART\tUSER\tQUEUE\tNAME\tCORES\tDISTANCE\tAT LEAST\tAT MOST\tMETRICS")
 	for i := range all {
 		j := &all[i]
-		t.Line("%s\t%d\t%s\t%s\t%s\t%s\t%.3f\t%.3f\t%.3f\t%d", j.JobID, j.Restart, cli.OrDash(j.User), cli.OrDash(j.Queue),
+		t.Line("%s\t%d\t%s\t%s\t%s\t%s\t%.3f\t%.3f\t%.3f\t%d", j.JobID, j.Restart, cli.OrDash(j.User),
+			cli.OrDash(j.Queue),
 			cli.OrDash(j.Name), cores(j.Cores), j.Distance, j.Low, j.High, j.Metrics)
 	}
 	return t.Print(w)

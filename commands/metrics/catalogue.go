@@ -55,7 +55,8 @@ With a configuration, the metrics of the site are listed too.`,
 					cli.Say(c.ErrOrStderr(), "weir metrics: the site's commands run before each boundary; waiting %s "+
 						"for them", wait)
 				}
-				if err := probe(c.Context(), reading.WithList(cfg, cli.NewLogger(c.ErrOrStderr(), cfg)), rows); err != nil {
+				cfg = reading.WithList(cfg, cli.NewLogger(c.ErrOrStderr(), cfg))
+				if err := probe(c.Context(), cfg, rows); err != nil {
 					return err
 				}
 			}

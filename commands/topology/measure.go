@@ -193,7 +193,9 @@ func (f *measureFlags) write(c *cobra.Command, o *measure.Outcome) error {
 	if err != nil || networkForm == "" {
 		return err
 	}
-	return jobs.WriteWhole("--network", f.network, func(w io.Writer) error { return writeResult(w, o.Result, networkForm) })
+	return jobs.WriteWhole("--network", f.network, func(w io.Writer) error {
+		return writeResult(w, o.Result, networkForm)
+	})
 }
 
 // Campaign measures, and shows its progress.
@@ -308,7 +310,8 @@ func (f *measureFlags) print(c *cobra.Command, o *measure.Outcome) error {
 		cli.Say(to, "weir topology: %s", w)
 	}
 	sayResult(to, o.Result)
-	cli.Say(to, "weir topology: %d measurements in %s and %.1f s", m.Pairs, counted(m.Rounds, "round", "rounds"), m.Seconds)
+	cli.Say(to, "weir topology: %d measurements in %s and %.1f s", m.Pairs,
+		counted(m.Rounds, "round", "rounds"), m.Seconds)
 	if f.Budget != (measure.Budget{}) {
 		cli.Say(to, "weir topology: the busiest node sent %.0f packets a second; rounds took %.0f %% of the time",
 			m.Spent.PacketsPerSecond, 100*m.Spent.Share)

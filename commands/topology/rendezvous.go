@@ -154,8 +154,8 @@ func (f *rendezvousFlags) Meet(c *cobra.Command, at string, m measure.Meeting) (
 			return r, err
 		}
 	}
-	cli.Say(c.ErrOrStderr(), "weir topology: no network interface of this host has the address of %s: it listens at all "+
-		"of them", at)
+	cli.Say(c.ErrOrStderr(), "weir topology: no network interface of this host has the address of %s: it listens at "+
+		"all of them", at)
 	m.Address = ":" + port
 	return measure.Coordinate(m)
 }

@@ -276,7 +276,8 @@ func describeThroughput(w io.Writer, t throughputJSON) {
 		}
 	}
 	if len(open) > 0 {
-		cli.Say(w, "weir topology: at least this fast, for no faster partner has shown more: %s", strings.Join(open, ", "))
+		cli.Say(w, "weir topology: at least this fast, for no faster partner has shown more: %s",
+			strings.Join(open, ", "))
 	}
 	if len(unknown) > 0 {
 		cli.Say(w, "weir topology: not measured: %s", strings.Join(unknown, ", "))
