@@ -161,6 +161,9 @@ func TestAuditReportsAStandingCollector(t *testing.T) {
 // TestAuditLooksAtTheArchive: an audit without an archive fails, unless --no-archive is set. It also fails if a
 // partition lacks files although the sink had the time to write one.
 func TestAuditLooksAtTheArchive(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	t.Parallel()
 	b := bookkeep(t, auditedLog(t, 10), nil)
 	one, two := audit.Source{Topic: schemas.TopicJobSummary}, audit.Source{Topic: schemas.TopicJobSummary, Partition: 1}

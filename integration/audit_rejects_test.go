@@ -73,6 +73,9 @@ func rejectedLog(t *testing.T, intervals int64) *foldLog {
 // TestAuditOfRejects: each record that the folds reject is on topic rejects, even in a running system. A missing,
 // repeated or wrong reject is a difference.
 func TestAuditOfRejects(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	t.Parallel()
 	all := bookkeep(t, rejectedLog(t, 10), nil)
 	report, _ := all.audited()

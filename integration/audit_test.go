@@ -277,6 +277,9 @@ func TestAuditOfARunningSystem(t *testing.T) {
 // TestAuditBeginsAnywhere: retention has deleted the beginning of every topic. The audit covers the intervals that all
 // topics hold completely, and compares the fates beginning at a Progress within them.
 func TestAuditBeginsAnywhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	t.Parallel()
 	r := rand.New(rand.NewPCG(9, 1))
 	all := bookkeep(t, auditedLog(t, 45), nil)
@@ -300,6 +303,9 @@ func TestAuditBeginsAnywhere(t *testing.T) {
 
 // TestAuditHoldsOpenIntervals: the memory of an audit does not grow with the log.
 func TestAuditHoldsOpenIntervals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	t.Parallel()
 	_, short := bookkeep(t, auditedLog(t, 70), nil).audited()
 	_, long := bookkeep(t, auditedLog(t, 120), nil).audited()
@@ -326,6 +332,9 @@ func TestAuditOfOnePartition(t *testing.T) {
 // TestAuditOfALaggingCollector: a collector is 75 intervals behind. After 64, merge goes on without its shares, and the
 // audit knows the shares in each summary.
 func TestAuditOfALaggingCollector(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	t.Parallel()
 	report, _ := bookkeep(t, auditedLog(t, 75), nil, 1).audited()
 	for _, d := range report.Differences {

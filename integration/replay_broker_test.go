@@ -25,6 +25,9 @@ import (
 // TestReplayOnABroker replays logs on a broker: the whole logs, a part of the time, the life of a job, and into an
 // archive. Then their beginnings are deleted.
 func TestReplayOnABroker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	t.Parallel()
 	b := bookkeep(t, auditedLog(t, 60), nil)
 	cfg, adm := b.onBroker()

@@ -123,6 +123,9 @@ func (l *foldLog) mixedBatch(node, job string, start int64) *schemas.CounterBatc
 // TestReplayOfMixedRecords: if the nodes of a job disagree, a replay and an audit decide in the same way as collect and
 // merge.
 func TestReplayOfMixedRecords(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	t.Parallel()
 	for seed := range uint64(kafkatest.Cases(5, 1)) {
 		b := bookkeep(t, mixedLog(t, seed, 4), nil)

@@ -193,6 +193,9 @@ func TestReplayTakesLateRecords(t *testing.T) {
 
 // TestReplayLooksAhead: a record counts if it comes 64 intervals late, and is left out if it comes later.
 func TestReplayLooksAhead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	t.Parallel()
 	l := &foldLog{t: t, r: rand.New(rand.NewPCG(7, 1))}
 	for i := range int64(90) {
@@ -298,6 +301,9 @@ func TestReplayComputesMetrics(t *testing.T) {
 
 // TestReplayHoldsOpenIntervals: the memory of a replay does not grow with the log.
 func TestReplayHoldsOpenIntervals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	t.Parallel()
 	_, _, short := bookkeep(t, auditedLog(t, 70), nil).replayed(replayTerms())
 	_, _, long := bookkeep(t, auditedLog(t, 110), nil).replayed(replayTerms())

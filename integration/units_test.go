@@ -275,6 +275,9 @@ func TestUnits(t *testing.T) {
 // TestUnitRefusesWithoutKilling: an unforeseen call, such as from a newer release of Go, disables only the feature that
 // needed it. It does not end the agent at every boundary.
 func TestUnitRefusesWithoutKilling(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	needFilters(t)
 	beside(t)
 	m := newMachine(t)
