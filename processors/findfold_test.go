@@ -992,6 +992,9 @@ func findLog(t *testing.T, r *rand.Rand, jobs map[schemas.JobKey]*schemas.Job) (
 // TestFinderSurvivesCrashes: however often the process dies, the findings are the same to the byte, in the same order,
 // and every record is counted once.
 func TestFinderSurvivesCrashes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	seed := newSeed()
 	replays, findings := int64(0), 0
 	var counts schemas.ProgressCounts

@@ -117,6 +117,9 @@ func finderOf(t *testing.T, m *machine, set *rules.Set) *finder {
 // TestHealthyJobsHaveNoFindings: no rule holds for a job of a month in which nothing is wrong. Every rule almost holds
 // for some job: with a threshold a little beyond, it does.
 func TestHealthyJobsHaveNoFindings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	t.Parallel()
 	almost := map[string]map[string]bool{}
 	months, minutes := monthDays, minuteDays

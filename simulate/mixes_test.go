@@ -169,6 +169,9 @@ func TestSharedNodesAreShared(t *testing.T) {
 // TestMachineIsConfigured: the configuration beside the archive names the machine's nodes with their types, and the
 // archive by a path that holds anywhere. It names no broker.
 func TestMachineIsConfigured(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	t.Parallel()
 	o := options(filepath.Join(t.TempDir(), "a"))
 	o.Jobs, o.Days = Problems, 1
