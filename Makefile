@@ -39,8 +39,9 @@ up: build
 # What a person relies on, between two edits: every package, with few random cases, and without the scenarios that take
 # long or wait. Packages that start no goroutine run without the race detector, which makes them eight times slower and
 # finds nothing in them; the tag short gives them few cases too. Go remembers packages that passed, and runs them again
-# once they or the files that they read change. A C compiler links the race detector: if go finds none, nothing watches
-# for races, and make test says so.
+# once they or the files that they read change. It does not see the pages that tests of commands read from the root, so
+# these run each time. A C compiler links the race detector: if go finds none, nothing watches for races, and make test
+# says so.
 PURE   := ./analysis/like ./balancer/assign ./config/sizing ./quantile ./report/page ./rules ./schemas ./selection \
 	./selection/study ./sink/compact ./sink/totals $(addprefix ./topology/discovery/,discover network schedule simulated study)
 RACE    = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
@@ -48,7 +49,8 @@ NO_RACE = $(if $(RACE),,echo 'NO RACE WAS LOOKED FOR: THERE IS NO C COMPILER (ap
 RACED   = $(filter-out $(PURE),$(patsubst github.com/weirhpc/weir%,.%,$(shell $(GO) list ./...)))
 test:
 	@$(NO_RACE)
-	$(GO) test $(RACE) -short -timeout 20m $(RACED)
+	$(GO) test $(RACE) -short -timeout 20m $(filter-out ./commands%,$(RACED))
+	$(GO) test $(RACE) -short -count=1 -timeout 20m $(filter ./commands%,$(RACED))
 	$(GO) test -short -tags short -timeout 20m $(PURE)
 	@echo "$$(grep -rhF --include='*_test.go' 't.Skip("make test-full runs it")' . | wc -l) tests were left out, and others tried" \
 		'few cases: make test-full runs all of them'
