@@ -16,6 +16,9 @@ import (
 
 // TestSimulatedMix plans every interval as the balancer does, and looks at what comes out.
 func TestSimulatedMix(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	t.Parallel()
 	sizes := []int{500, 999, 1000, 2000}
 	for n := scheduler.MinSimulated; n <= 400; n++ {

@@ -263,6 +263,9 @@ func TestReportedNamesOfMostNodesStay(t *testing.T) {
 // TestOneNodeHasOneVote: a node of a small machine has a job at each of many collectors. Its unit and its names count
 // once in _system.
 func TestOneNodeHasOneVote(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	const collectors, others = 30, 4
 	for _, parts := range []int{1, collectors} { // the others' jobs are at one collector, or at all
 		records, ticks := make([][]schemas.Record, collectors), make([]*schemas.Tick, collectors)
@@ -300,6 +303,9 @@ func TestOneNodeHasOneVote(t *testing.T) {
 // TestInventedNamesNeedLittleMemory: a node with 200 jobs invents 1,024 names in each. They need no more than their
 // records do, and the next interval has forgotten them.
 func TestInventedNamesNeedLittleMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	const jobs = 200
 	c := NewCollector(simCluster, 0, 1, nil)
 	f := newFeed(t, c)

@@ -33,6 +33,9 @@ func made(jobs string, seed uint64, from time.Time, days int, interval time.Dura
 
 // TestMonthIsAnArchive: what is written verifies and can be compacted, and the same options make the same bytes.
 func TestMonthIsAnArchive(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	t.Parallel()
 	a, b := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
 	made, err := Write(t.Context(), options(a))

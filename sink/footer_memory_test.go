@@ -10,6 +10,9 @@ import (
 
 // TestFootersTakeLittleMemory: a list of files does not keep the bytes of their footers, which are 5 kB each.
 func TestFootersTakeLittleMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	dir := t.TempDir()
 	const files = 400
 	add, err := Appender(dir, "weir.job-summary")

@@ -16,6 +16,9 @@ import (
 // TestRowsAreAsSizeSays: a row takes as many bytes of the archive as weir size computes, with values that are
 // exponential, mostly 0, or integers.
 func TestRowsAreAsSizeSays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-full runs it")
+	}
 	for _, sketch := range []int{0, 210, 512} {
 		random := rand.New(rand.NewPCG(1, 1))
 		var rows []schemas.Row
