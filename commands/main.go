@@ -5,10 +5,19 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/weirhpc/weir/producers"
+
+	"github.com/weirhpc/weir/commands/cli"
 )
 
 // Main runs the program weir, and ends the process with its exit status.
 func Main() {
+	if len(os.Args) > 1 && os.Args[1] == "agent" {
+		if err := producers.Slacken(); err != nil {
+			cli.Say(os.Stderr, "weir: note: a cycle of the agent costs more: %v", err)
+		}
+	}
 	// Writing to a closed pipe returns an error. It does not end the process.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), endSignals(signal.Ignored)...)

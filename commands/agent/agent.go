@@ -36,7 +36,7 @@ use by rules and reports.
 --once and --check need neither Kafka nor a configuration. --once reads this host twice, one interval apart, and prints
 the values of the interval (WEIR_INTERVAL=1s makes it short). --check reads every source 20 times, and prints the cost
 of a reading in microseconds, median and maximum, of CPU time and of wall time. Then it lists the metrics that this
-host lacks.`,
+host lacks. The library perf-utils counts the perf events too, and a note on standard error names each disagreement.`,
 		Example: `  weir agent --config /etc/weir/agent.yaml
   weir agent --once
   weir agent --check`,

@@ -120,6 +120,7 @@ const WholeCycle = "(cycle)"
 
 // checkSources prints the cost of each source on this host. It does not ask Kafka.
 func checkSources(c *cobra.Command, cfg config.Config, asJSON bool) error {
+	compared := compareEvents(c, cfg)
 	h := source.Open(cfg.Agent, slog.New(slog.DiscardHandler)) // the rows replace the log
 	defer h.Close()
 	sources, cycles, err := h.Costs(c.Context(), readings, 50*time.Millisecond)
@@ -150,7 +151,29 @@ func checkSources(c *cobra.Command, cfg config.Config, asJSON bool) error {
 	if asJSON {
 		return cli.PrintJSON(c.OutOrStdout(), rows)
 	}
-	return printCosts(c.OutOrStdout(), rows)
+	if err := printCosts(c.OutOrStdout(), rows); err != nil || compared == 0 {
+		return err
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "perf-utils counted %d perf events too\n", compared)
+	return err
+}
+
+// secondTime is how long perf-utils counts a group of perf events beside weir.
+const secondTime = 100 * time.Millisecond
+
+// compareEvents has perf-utils count the perf events of this host beside weir. It returns how many were compared, and
+// prints a note for each on which both disagree. Where there are none the rows have the reason.
+func compareEvents(c *cobra.Command, cfg config.Config) (compared int) {
+	seconds, _ := source.SecondReadings(c.Context(), cfg.Agent, secondTime)
+	for _, s := range seconds {
+		if s.Reason == nil {
+			compared++
+		}
+		if !s.Agrees() {
+			cli.Say(c.ErrOrStderr(), "weir: note: perf event %s", s)
+		}
+	}
+	return compared
 }
 
 // Spread returns the median and the maximum of durations, in microseconds.

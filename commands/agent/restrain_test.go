@@ -1,9 +1,12 @@
 package agent_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -70,6 +73,50 @@ func TestAgentIsIdle(t *testing.T) {
 		t.Error(err)
 	}
 	agent.End(t)
+}
+
+// TestAgentHasSlack: every thread of an agent has a timer slack of 2 ms, though no unit gave it one. The kernel shows the
+// slack of threads to CAP_SYS_NICE alone.
+func TestAgentHasSlack(t *testing.T) {
+	t.Parallel()
+	agent := clitest.Start(t, clitest.Process(t, []string{
+		"WEIR_KAFKA_BROKERS=127.0.0.1:1", "WEIR_INTERVAL=1s", "WEIR_AGENT_NODE=n",
+	}, "agent"))
+	kafkatest.Eventually(t, "a node without a route",
+		func() bool { return agent.Errs.Count("nodes without a route") > 0 })
+	seen := 0
+	for task := range threadsOf(t, agent, "status") {
+		text, err := os.ReadFile(filepath.Join("/proc", filepath.Base(task), "timerslack_ns"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it ended meanwhile
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			t.Skip("THE SLACK IS NOT SEEN: the kernel shows it to CAP_SYS_NICE alone")
+		}
+		if seen++; err != nil || string(text) != "2000000\n" {
+			t.Errorf("%s has a slack of %q: %v", task, text, err)
+		}
+	}
+	if seen < 3 {
+		t.Errorf("%d threads", seen)
+	}
+	if status := agent.Interrupt(t); status != cli.ExitDone {
+		t.Errorf("status %d: %s", status, agent.Errs.String())
+	}
+}
+
+// TestCheckCountsTwice: --check has perf-utils count the perf events of this host, and both agree.
+func TestCheckCountsTwice(t *testing.T) {
+	status, table, stderr := clitest.Weir(t.Context(), "agent", "--check")
+	if status != cli.ExitDone || strings.Contains(stderr, "disagree") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	if !regexp.MustCompile(`(?m)^perf_software +read`).MatchString(table) {
+		t.Skip("NOTHING IS COUNTED TWICE: the kernel refuses perf events here")
+	}
+	if !strings.Contains(table, "\nperf-utils counted ") {
+		t.Errorf("nothing was counted twice:\n%s", table)
+	}
 }
 
 // threadsOf returns a file of /proc for each thread of the process, but for those that end meanwhile.

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -253,28 +252,7 @@ func (l *lab) startAgentWith(
 			return nil, err
 		}
 	}
-	return loosely(func() (*child, error) { return l.start(node, false, nil, l.weir, "agent", "--config", file) })
-}
-
-// unitSlack is TimerSlackNSec of the agent's unit.
-const unitSlack = 2 * time.Millisecond
-
-// loosely starts a process with the unit's timer slack, which a process has from the thread that starts it.
-func loosely(start func() (*child, error)) (*child, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	was, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
-	if err == nil {
-		err = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(unitSlack), 0, 0, 0)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("setting the timer slack: %w", err)
-	}
-	c, err := start()
-	if back := unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(was), 0, 0, 0); back != nil {
-		return c, fmt.Errorf("setting the timer slack back: %w", errors.Join(err, back))
-	}
-	return c, err
+	return l.start(node, false, nil, l.weir, "agent", "--config", file)
 }
 
 // alike are node_exporter's collectors for the same data as weir's agent reads, or may read.
