@@ -23,8 +23,9 @@ const (
 )
 
 // Slacken gives all threads of this process a timer slack of 2 ms, unless it was started with a slack of its own, such
-// as TimerSlackNSec of a systemd unit. A thread may only set its own slack, and nobody reaches the thread of Go's
-// runtime that needs it most. The slack of a program that is started anew goes to all of its threads. So Slacken
+// as TimerSlackNSec of a systemd unit. A thread sets only its own slack, and no goroutine runs on the thread of Go's
+// runtime that needs it most. syscall.AllThreadsSyscall reaches that one too, but not in a program that may load a C
+// library, as weir does for GPUs. A program that is started anew has the slack in all of its threads. So Slacken
 // executes this program again, in the same process, and returns in the new program only. Therefore main calls it before
 // anything else. An error means that the process goes on with the slack that it had.
 func Slacken() error {
