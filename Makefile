@@ -65,7 +65,7 @@ FILES := TestFlippedByte|Crashes$$
 AGENT := TestOffsetIsWithin|TestNVMLAllocates
 STUDY := TestStudyInShort
 WIDE  := TestSelectionExample|TestMetricsDriftArchive|TestCompare$$
-RUNS  := ./kafka ./processors ./balancer ./balancer/scheduler ./sink ./producers ./producers/source ./commands/metrics \
+RUNS  := ./kafka ./processors/fold ./processors/find ./balancer ./balancer/scheduler ./sink ./producers ./producers/source ./commands/metrics \
 	./selection/study ./topology/discovery/study
 ALL   := ./topology/discovery/network ./schemas ./quantile ./rules ./sink/compact ./sink/findings ./sink/jobs ./sink/totals ./simulate
 test-full:
@@ -284,7 +284,7 @@ topology-study:
 # config/sizing/growth.json, from which weir size computes. Ends with an error where a goal does not hold.
 .PHONY: bench-growth
 bench-growth:
-	$(GO) test -count=1 -timeout 30m -v -run 'TestGrowth$$' ./processors -growth
+	$(GO) test -count=1 -timeout 30m -v -run 'TestGrowth$$' ./processors/fold -growth
 	$(GO) test -count=1 -run 'TestSizePage$$' ./commands/admin -update
 
 # The table of docs/queries.md: a made-up year, of 2 GB, and DuckDB on it. A quiet machine, please.

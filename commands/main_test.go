@@ -552,8 +552,8 @@ func TestLintKnowsEveryPackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, stage := range []string{
-		"balancer", "balancer/scheduler", "producers", "producers/source", "processors", "sink", "sink/compact", "rules",
-		"derive",
+		"balancer", "balancer/scheduler", "producers", "producers/source", "processors", "processors/find",
+		"processors/fold", "sink", "sink/compact", "rules", "derive",
 	} {
 		if !strings.Contains(string(text), `"**/`+stage+`/*.go"`) {
 			t.Errorf("no import rule for %s", stage)

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/analysis/audit"
-	"github.com/weirhpc/weir/processors"
+	"github.com/weirhpc/weir/processors/fold"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -56,24 +56,24 @@ func bookkeepSketches(
 			Counters: map[int32]audit.Span{}, Merges: map[int32]audit.Span{},
 		},
 	}
-	put := func(topic string, appendedMs int64, r schemas.Record) processors.Entry {
+	put := func(topic string, appendedMs int64, r schemas.Record) fold.Entry {
 		value, err := schemas.Marshal(r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		at := audit.Source{Topic: topic}
-		e := processors.Entry{Offset: int64(len(b.topics[at])), AppendedMs: appendedMs, Value: value}
+		e := fold.Entry{Offset: int64(len(b.topics[at])), AppendedMs: appendedMs, Value: value}
 		b.topics[at] = append(b.topics[at], audit.Entry(e))
 		return e
 	}
-	merger := processors.NewMerger(foldCluster, foldCollectors, nil)
+	merger := fold.NewMerger(foldCluster, foldCollectors, nil)
 	merger.Sketch = sketch
 	var merged schemas.ProgressCounts
-	var folds [foldCollectors]*processors.Collector
+	var folds [foldCollectors]*fold.Collector
 	var counts [foldCollectors]schemas.ProgressCounts
 	var read [foldCollectors]int
 	for p := range folds {
-		folds[p] = processors.NewCollector(foldCluster, int32(p), foldCollectors, nil)
+		folds[p] = fold.NewCollector(foldCluster, int32(p), foldCollectors, nil)
 		folds[p].Sketch = sketch
 	}
 	for left, late := true, false; left || !late; {
@@ -86,7 +86,7 @@ func bookkeepSketches(
 			for closed := false; read[p] < len(log) && !closed; {
 				r := log[read[p]]
 				read[p]++
-				e := processors.Entry{Offset: r.Offset, AppendedMs: r.Timestamp.UnixMilli(), Value: r.Value}
+				e := fold.Entry{Offset: r.Offset, AppendedMs: r.Timestamp.UnixMilli(), Value: r.Value}
 				at := audit.Source{Topic: schemas.TopicCounters, Partition: int32(p)}
 				b.topics[at] = append(b.topics[at], audit.Entry(e))
 				if see != nil {

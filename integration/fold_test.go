@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/processors"
+	"github.com/weirhpc/weir/processors/fold"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -197,12 +197,12 @@ func foldAndJudge(t *testing.T, seed uint64) (*oracle, []*schemas.JobSummary) {
 	}
 	o := newOracle(t, foldCluster, all)
 	var summaries []*schemas.JobSummary
-	merger, offset := processors.NewMerger(foldCluster, foldCollectors, nil), int64(0)
+	merger, offset := fold.NewMerger(foldCluster, foldCollectors, nil), int64(0)
 	for p, log := range l.log {
-		fold := processors.NewCollector(foldCluster, int32(p), foldCollectors, nil)
+		collector := fold.NewCollector(foldCluster, int32(p), foldCollectors, nil)
 		var f fates
 		for _, r := range log {
-			fx := fold.Apply(processors.Entry{Offset: r.Offset, AppendedMs: r.Timestamp.UnixMilli(), Value: r.Value})
+			fx := collector.Apply(fold.Entry{Offset: r.Offset, AppendedMs: r.Timestamp.UnixMilli(), Value: r.Value})
 			f.add(fatesOf(fx.Counts))
 			for _, out := range fx.Outputs {
 				if s, ok := out.(*schemas.JobSummary); ok {
@@ -214,7 +214,7 @@ func foldAndJudge(t *testing.T, seed uint64) (*oracle, []*schemas.JobSummary) {
 					t.Fatal(err)
 				}
 				offset++
-				part := processors.Entry{Offset: offset, AppendedMs: r.Timestamp.UnixMilli(), Value: value}
+				part := fold.Entry{Offset: offset, AppendedMs: r.Timestamp.UnixMilli(), Value: value}
 				for _, s := range merger.Apply(part).Outputs {
 					summaries = append(summaries, s.(*schemas.JobSummary))
 				}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
-	"github.com/weirhpc/weir/processors"
+	"github.com/weirhpc/weir/processors/fold"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -33,8 +33,8 @@ func TestAgainstNaive(t *testing.T) {
 		t.Skip("it asks no broker: make test-full runs it")
 	}
 	cfg := config.Default()
-	fold := processors.NewCollector("c1", 0, 64, nil)
-	fold.Sketch = cfg.Collect.Sketch
+	collector := fold.NewCollector("c1", 0, 64, nil)
+	collector.Sketch = cfg.Collect.Sketch
 	simple, err := newNaive()
 	if err != nil {
 		t.Fatal(err)
@@ -48,9 +48,9 @@ func TestAgainstNaive(t *testing.T) {
 		runtime.GC()
 		began := cpuTime()
 		for i, b := range records {
-			fold.Apply(processors.Entry{Offset: offset + int64(i), AppendedMs: start + ratioLength, Value: b})
+			collector.Apply(fold.Entry{Offset: offset + int64(i), AppendedMs: start + ratioLength, Value: b})
 		}
-		fx := fold.Apply(processors.Entry{
+		fx := collector.Apply(fold.Entry{
 			Offset: offset + int64(len(records)), AppendedMs: start + ratioLength, Value: tick,
 		})
 		for _, o := range fx.Outputs {

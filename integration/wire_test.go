@@ -27,10 +27,10 @@ import (
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/processors"
+	"github.com/weirhpc/weir/processors/find"
 	"github.com/weirhpc/weir/producers/source"
-	"github.com/weirhpc/weir/schemas"
-
 	"github.com/weirhpc/weir/rules"
+	"github.com/weirhpc/weir/schemas"
 )
 
 // TestWire switches a running system to the Confluent form, with a registry that answers nobody meanwhile. The archive
@@ -130,7 +130,7 @@ func (s *system) startFind(t *testing.T) *part {
 		t.Fatal(err)
 	}
 	return s.start("find", func(ctx context.Context) error {
-		return processors.Find(ctx, s.cfg, s.log, processors.NewMetrics(prometheus.NewRegistry()), set)
+		return find.Run(ctx, s.cfg, s.log, processors.NewMetrics(prometheus.NewRegistry()), set)
 	})
 }
 

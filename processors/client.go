@@ -14,7 +14,7 @@ import (
 // newProducer returns a producer whose transactional id names a partition, not a process. So the new owner of a
 // partition fences the old one.
 func (l *loop) newProducer(ctx context.Context) (*kafka.Producer, error) {
-	id := fmt.Sprintf("%s%s-%d", l.cfg.Prefix, l.stage.name, l.partition)
+	id := fmt.Sprintf("%s%s-%d", l.cfg.Prefix, l.stage.Name, l.partition)
 	byKey := kgo.StickyKeyPartitioner(nil) // as any Kafka client places a key
 	keyed := map[string]int{
 		l.cfg.Prefix + schemas.TopicJobSummary: l.cfg.Partitions.JobSummary,
@@ -53,10 +53,10 @@ func (p placingTopic) Partition(r *kgo.Record, n int) int {
 	return p.manual.Partition(r, n)
 }
 
-// fetchWait is how long a broker keeps a fetch while there are no records. It answers at once when some come. An answer
+// FetchWait is how long a broker keeps a fetch while there are no records. It answers at once when some come. An answer
 // without records costs it as much as one with a few. A broker that hangs shows 5 s after this. By default the others
 // need 9 s to take its place.
-const fetchWait = 2 * time.Second
+const FetchWait = 2 * time.Second
 
 // newConsumer reads one partition from a position of its own, which is in Progress. The group keeps no offsets: it only
 // says who owns the partition.
@@ -66,11 +66,11 @@ func (l *loop) newConsumer(ctx context.Context, from int64) (*kgo.Client, error)
 		return nil, err
 	}
 	return kgo.NewClient(append(opts, kgo.WithHooks(l.brokers),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{l.stage.input: {l.partition: kgo.NewOffset().At(from)}}),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{l.stage.Input: {l.partition: kgo.NewOffset().At(from)}}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(),                    // markers take offsets: the position must pass them
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // a position out of range is an error, never a jump
 		kgo.KeepRetryableFetchErrors(),              // they are logged when they last
-		kgo.FetchMaxWait(fetchWait), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(8<<20),
+		kgo.FetchMaxWait(FetchWait), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(8<<20),
 	)...)
 }

@@ -1,3 +1,8 @@
+// Package processors owns partitions of a topic, folds them, and commits the outputs together with the position. Collect
+// and Merge do so with the folds of package fold, and package find with one of its own.
+//
+// owners.go runs a loop for each partition of this process. loop.go is that loop: it reads, folds and commits.
+// position.go finds where to go on, output.go encodes the outputs, and stops.go handles a partition that cannot go on.
 package processors
 
 import (
@@ -7,11 +12,13 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/processors/fold"
 	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -36,13 +43,13 @@ const (
 	maxCommitTimeout = 7 * time.Minute
 	// leastBytesPerSecond is the least throughput of brokers. By it a transaction gets time for its bytes.
 	leastBytesPerSecond = 2 << 20
-	// manyOutputs is how many outputs make the loop commit before it folds the rest of a poll.
-	manyOutputs = 10_000
-	// learnEvery is how often a fold learns what is not in its log, at least.
-	learnEvery = time.Second
-	// startTimeout bounds a start, from fencing, which may wait for a new coordinator, to reading Progress. The states
+	// ManyOutputs is how many outputs make the loop commit before it folds the rest of a poll.
+	ManyOutputs = 10_000
+	// LearnEvery is how often a fold learns what is not in its log, at least.
+	LearnEvery = time.Second
+	// StartTimeout bounds a start, from fencing, which may wait for a new coordinator, to reading Progress. The states
 	// of many jobs may take longer.
-	startTimeout = 30 * time.Second
+	StartTimeout = 30 * time.Second
 	// readPatience is how long reading may fail before that is logged.
 	readPatience = 5 * time.Second
 )
@@ -50,7 +57,7 @@ const (
 // loop folds one partition, from fencing its predecessor to the first error.
 type loop struct {
 	cfg       config.Config
-	stage     stage
+	stage     Stage
 	partition int32
 	log       *slog.Logger
 	brokers   *kafka.Brokers
@@ -79,7 +86,7 @@ func (l *loop) run(ctx context.Context) error {
 	defer end()
 	// The producer id comes first. It fences every older owner and ends its open transaction, so that what is read
 	// afterwards is final.
-	start, cancel := context.WithTimeout(ctx, startTimeout)
+	start, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
 	if err := producer.Fence(start); err != nil {
 		return err
@@ -112,23 +119,23 @@ func (l *loop) follow(ctx, start context.Context, producer *kafka.Producer) erro
 	if l.halted.kind != nil { // a partition that stands still is tried every few seconds
 		level = slog.LevelDebug
 	}
-	l.log.Log(ctx, level, "partition is ours", "stage", l.stage.name, "partition", l.partition,
-		"position", a.position, "replay_from", from)
+	l.log.Log(ctx, level, "partition is ours", "stage", l.stage.Name, "partition", l.partition,
+		"position", a.Position, "replay_from", from)
 	return l.consume(ctx, a, consumer, producer)
 }
 
 // consume folds and commits until ctx ends or something goes wrong.
-func (l *loop) consume(ctx context.Context, a *account, consumer *kgo.Client, producer *kafka.Producer) error {
+func (l *loop) consume(ctx context.Context, a *fold.Account, consumer *kgo.Client, producer *kafka.Producer) error {
 	committed, wait := time.Now(), config.QuietCommit
-	if l.stage.learn != nil {
-		wait = learnEvery
+	if l.stage.Learn != nil {
+		wait = LearnEvery
 	}
 	var news time.Time // when the first output came that is not committed; zero: there is none
 	var trouble reading
 	for ctx.Err() == nil {
 		patience := wait
 		if !news.IsZero() {
-			patience = min(wait, max(0, time.Until(news.Add(l.stage.hold))))
+			patience = min(wait, max(0, time.Until(news.Add(l.stage.Hold))))
 		}
 		poll, cancel := context.WithTimeout(ctx, patience)
 		fetches := consumer.PollRecords(poll, 10_000)
@@ -139,20 +146,20 @@ func (l *loop) consume(ctx context.Context, a *account, consumer *kgo.Client, pr
 		if err := l.foldAll(ctx, a, fetches, producer); err != nil {
 			return err
 		}
-		if l.stage.learn != nil {
-			l.stage.learn(ctx, l, a, producer.Admin())
+		if l.stage.Learn != nil {
+			l.stage.Learn(ctx, l.seen(producer.Admin()), a)
 		}
-		l.meter.reached(fetches, a.position)
+		l.meter.reached(fetches, a.Position)
 		l.others.tell(l, a)
-		leader, _, _ := consumer.PartitionLeader(l.stage.input, l.partition)
-		l.wrongClocks.tell(l, &a.clocks, leader)
-		quiet := a.position > a.from && time.Since(committed) >= config.QuietCommit
-		if a.hasNews() && news.IsZero() {
+		leader, _, _ := consumer.PartitionLeader(l.stage.Input, l.partition)
+		l.wrongClocks.tell(l, &a.Clocks, leader)
+		quiet := a.Position > a.From && time.Since(committed) >= config.QuietCommit
+		if a.HasNews() && news.IsZero() {
 			news = time.Now()
 		}
 		if !l.due(a, news) && !quiet {
 			if news.IsZero() && fetches.NumRecords() > 0 {
-				retry.Pause(ctx, l.stage.pause)
+				retry.Pause(ctx, l.stage.Pause)
 			}
 			continue
 		}
@@ -164,27 +171,32 @@ func (l *loop) consume(ctx context.Context, a *account, consumer *kgo.Client, pr
 	return nil
 }
 
+// seen is the partition as its fold knows it.
+func (l *loop) seen(adm *kadm.Client) *Partition {
+	return &Partition{Number: l.partition, Log: l.log, Admin: adm, Rubbish: &l.rubbish, meter: l.meter}
+}
+
 // due reports whether there are outputs to commit, which came at news or later.
-func (l *loop) due(a *account, news time.Time) bool {
-	return a.hasNews() && (time.Since(news) >= l.stage.hold || len(a.outputs) >= l.stage.mostOutputs())
+func (l *loop) due(a *fold.Account, news time.Time) bool {
+	return a.HasNews() && (time.Since(news) >= l.stage.Hold || len(a.Outputs) >= l.stage.Most)
 }
 
 // foldAll folds the records of a poll. It commits in between after many outputs, since one Tick may yield more than a
 // transaction should hold.
-func (l *loop) foldAll(ctx context.Context, a *account, fetches kgo.Fetches, producer *kafka.Producer) error {
+func (l *loop) foldAll(ctx context.Context, a *fold.Account, fetches kgo.Fetches, producer *kafka.Producer) error {
 	read, bytes, took := 0, 0, time.Duration(0)
 	defer func() { l.meter.folded(read, bytes, took) }()
 	for r := range fetches.RecordsAll() {
 		if r.Attrs.IsControl() {
-			a.advance(r.Offset + 1)
+			a.Advance(r.Offset + 1)
 			continue
 		}
 		read++
 		bytes += len(r.Value)
 		began := time.Now()
-		a.add(Entry{Offset: r.Offset, AppendedMs: r.Timestamp.UnixMilli(), Value: r.Value})
+		a.Add(fold.Entry{Offset: r.Offset, AppendedMs: r.Timestamp.UnixMilli(), Value: r.Value})
 		took += time.Since(began)
-		if len(a.outputs) >= l.stage.mostOutputs() {
+		if len(a.Outputs) >= l.stage.Most {
 			if err := l.commit(ctx, a, producer); err != nil {
 				return err
 			}
@@ -210,7 +222,7 @@ func (l *loop) checkFetches(ctx context.Context, fetches kgo.Fetches, trouble *r
 		case errors.As(e.Err, &broker) &&
 			(!broker.Retriable || broker == kerr.UnknownTopicID || broker == kerr.InconsistentTopicID):
 			// The client never adopts another id of its topic. A new start compares that id with the position's.
-			return fmt.Errorf("reading %s-%d: %w", l.stage.input, l.partition, e.Err)
+			return fmt.Errorf("reading %s-%d: %w", l.stage.Input, l.partition, e.Err)
 		default:
 			passing = e.Err
 		}
@@ -226,36 +238,36 @@ func (l *loop) checkFetches(ctx context.Context, fetches kgo.Fetches, trouble *r
 		trouble.since = time.Now()
 	case time.Since(trouble.since) > readPatience && trouble.Worth(passing, time.Now()):
 		l.log.Warn("partition cannot be read, trying again",
-			"topic", l.stage.input, "partition", l.partition, "err", passing)
+			"topic", l.stage.Input, "partition", l.partition, "err", passing)
 	}
 	retry.Pause(ctx, 250*time.Millisecond)
 	return nil
 }
 
 // commit commits all effects of the account in one transaction.
-func (l *loop) commit(ctx context.Context, a *account, producer *kafka.Producer) error {
+func (l *loop) commit(ctx context.Context, a *fold.Account, producer *kafka.Producer) error {
 	began := time.Now()
-	if r := a.unreadable.stopped; r != nil {
+	if r := a.Unreadable.Stopped; r != nil {
 		return fmt.Errorf("%s-%d: more than %d records within a minute that nobody can read, "+
 			"the last at offset %d because: %s: %w; "+
 			"mend what writes them, and raise collect.max_rejects (WEIR_COLLECT_MAX_REJECTS) to go on",
-			l.stage.input, l.partition, a.unreadable.limit, r.Offset, r.Reason, errTooManyRejects)
+			l.stage.Input, l.partition, a.Unreadable.Limit, r.Offset, r.Reason, errTooManyRejects)
 	}
-	if a.lost != nil {
-		l.log.Error("retention took records before they were used", "topic", l.stage.input, "partition", l.partition,
-			"from", a.lost[0], "to", a.lost[1], "count", a.counts.Lost-l.last.Counts.Lost)
+	if a.Lost != nil {
+		l.log.Error("retention took records before they were used", "topic", l.stage.Input, "partition", l.partition,
+			"from", a.Lost[0], "to", a.Lost[1], "count", a.Counts.Lost-l.last.Counts.Lost)
 	}
 	t, p, err := l.records(a)
 	if err != nil {
 		return err
 	}
 	if l.last.Stopped != "" {
-		l.log.Info("partition goes on", "stage", l.stage.name, "partition", l.partition)
+		l.log.Info("partition goes on", "stage", l.stage.Name, "partition", l.partition)
 	}
 	if err := l.transact(ctx, producer, t); err != nil {
 		return err
 	}
-	a.committed()
+	a.Committed()
 	l.commits++
 	l.last, l.halted = p, halted{}
 	l.meter.stops(false)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/processors/fold"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -82,51 +83,51 @@ func (t *encoded) add(topic string, partition int32, key, value []byte) {
 }
 
 // records encodes the records of a transaction, and returns the Progress among them.
-func (l *loop) records(a *account) (*encoded, *schemas.Progress, error) {
-	t := &encoded{records: make([]*kgo.Record, 0, len(a.outputs)+len(a.rejects)+1)}
-	for _, o := range a.outputs {
-		if g, is := o.(gone); is {
+func (l *loop) records(a *fold.Account) (*encoded, *schemas.Progress, error) {
+	t := &encoded{records: make([]*kgo.Record, 0, len(a.Outputs)+len(a.Rejects)+1)}
+	for _, o := range a.Outputs {
+		if g, is := o.(fold.Tombstone); is {
 			l.placeGone(t, g)
 			continue
 		}
 		value, surplus, err := encodeOutput(o)
 		if surplus > 0 || err != nil {
-			a.counts.Surplus += surplus
+			a.Counts.Surplus += surplus
 			l.log.Error("output does not fit into a record, metrics left out",
 				l.about(o, "count", surplus, "err", err)...)
 		}
 		if err != nil {
 			if _, kept := o.(*schemas.FindState); !kept {
-				a.counts.Outputs--
+				a.Counts.Outputs--
 			}
 			continue
 		}
 		l.place(t, o, value)
 	}
-	source := fmt.Appendf(nil, "%s/%d", l.stage.input, l.partition)
-	for _, x := range a.rejects {
-		if l.stage.repeats {
+	source := fmt.Appendf(nil, "%s/%d", l.stage.Input, l.partition)
+	for _, x := range a.Rejects {
+		if l.stage.Repeats {
 			if err := errors.New(x.Reason); l.refused.Worth(err, time.Now()) {
-				l.log.Warn("record cannot be used, going on behind it", "stage", l.stage.name,
-					"topic", l.stage.input, "partition", l.partition, "offset", x.Offset, "err", err)
+				l.log.Warn("record cannot be used, going on behind it", "stage", l.stage.Name,
+					"topic", l.stage.Input, "partition", l.partition, "offset", x.Offset, "err", err)
 			}
 			continue
 		}
 		x.Reason = schemas.CleanText(x.Reason, maxReasonBytes)
-		value, err := schemas.MarshalChecked(x.record(l.stage.input, l.partition))
+		value, err := schemas.MarshalChecked(x.Record(l.stage.Input, l.partition))
 		if err != nil {
 			l.log.Error("rejected record cannot be reported",
-				"stage", l.stage.name, "partition", l.partition, "offset", x.Offset, "err", err)
+				"stage", l.stage.Name, "partition", l.partition, "offset", x.Offset, "err", err)
 			continue
 		}
 		t.add(l.cfg.Prefix+schemas.TopicRejects, 0, source, value)
 	}
-	p := a.progress()
+	p := a.Progress()
 	value, err := encodeProgress(p)
 	if err != nil {
 		return nil, nil, err
 	}
-	t.add(l.stage.progress, l.partition, schemas.PartitionKey(l.partition), value)
+	t.add(l.stage.Progress, l.partition, schemas.PartitionKey(l.partition), value)
 	return t, p, nil
 }
 
@@ -150,7 +151,7 @@ func (l *loop) place(t *encoded, o schemas.Record, value []byte) {
 
 // about returns the attributes of a log line about an output.
 func (l *loop) about(o schemas.Record, more ...any) []any {
-	attrs := append([]any{"stage", l.stage.name, "partition", l.partition}, more...)
+	attrs := append([]any{"stage", l.stage.Name, "partition", l.partition}, more...)
 	switch o := o.(type) {
 	case *schemas.JobSummary:
 		attrs = append(attrs, "job_id", o.JobID, "interval_start", o.IntervalStart)
@@ -165,10 +166,10 @@ func (l *loop) about(o schemas.Record, more ...any) []any {
 }
 
 // placeGone adds a tombstone where its record is.
-func (l *loop) placeGone(t *encoded, g gone) {
+func (l *loop) placeGone(t *encoded, g fold.Tombstone) {
 	partition := int32(0)
-	if g.topic == schemas.TopicFindState {
+	if g.Topic == schemas.TopicFindState {
 		partition = l.partition
 	}
-	t.add(l.cfg.Prefix+g.topic, partition, g.key, nil)
+	t.add(l.cfg.Prefix+g.Topic, partition, g.Key, nil)
 }

@@ -1,6 +1,7 @@
 package processors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,56 +11,57 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/processors/fold"
 	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
 
-// stage is one of the three uses of the loop.
-type stage struct {
-	name     string // also its group
-	input    string // topic
-	progress string // topic, as many partitions as input
-	sizes    []size
-	// newFold makes the fold of a partition that the loop has fenced, so that what it reads is final.
-	newFold func(ctx context.Context, l *loop, adm *kadm.Client, p *schemas.Progress) (Fold, error)
-	// learn takes what a fold learns beside its log, between two polls; nil: nothing.
-	learn func(ctx context.Context, l *loop, a *account, adm *kadm.Client)
-	// repeats: every record of the input is an output of another stage, which reported what it rejected. So rejects are
+// Stage is a use of the loop: collect, merge or find.
+type Stage struct {
+	Name     string // also its group
+	Command  string // that runs it
+	Input    string // topic
+	Progress string // topic, as many partitions as input
+	Sizes    []Size
+	// NewFold makes the fold of a partition that the loop has fenced, so that what it reads is final.
+	NewFold func(ctx context.Context, of *Partition, last *schemas.Progress) (fold.Fold, error)
+	// Learn takes what a fold learns beside its log, between two polls; nil: nothing.
+	Learn func(ctx context.Context, of *Partition, a *fold.Account)
+	// Most is how many outputs make the loop commit before it folds the rest of a poll; 0: ManyOutputs.
+	Most int
+	// Repeats: every record of the input is an output of another stage, which reported what it rejected. So rejects are
 	// logged, and not written.
-	repeats bool
-	// pause is how long the loop waits between two polls while records come that yield no output. Each batch would be
+	Repeats bool
+	// Pause is how long the loop waits between two polls while records come that yield no output. Each batch would be
 	// answered by a fetch of its own otherwise, which costs brokers more than the batch.
-	pause time.Duration
-	// hold is how long outputs wait for more, so that one transaction has them all.
-	hold time.Duration
+	Pause time.Duration
+	// Hold is how long outputs wait for more, so that one transaction has them all.
+	Hold time.Duration
 }
 
-// mostOutputs is how many outputs make the loop commit before it folds the rest of a poll.
-func (s *stage) mostOutputs() int {
-	if s.learn != nil {
-		return manyStates
-	}
-	return manyOutputs
+// Partition is a partition that the loop owns, as its fold is made and learns.
+type Partition struct {
+	Number  int32
+	Log     *slog.Logger
+	Admin   *kadm.Client
+	Rubbish *retry.Trouble // unreadable records in topics beside the input
+
+	meter *meter
 }
 
-// command is the command that runs the stage.
-func (s *stage) command() string {
-	if s.learn != nil {
-		return "weir find --live"
-	}
-	return "weir " + s.name
-}
+// ShowFindings shows how many findings are open, by class.
+func (p *Partition) ShowFindings(open map[string]int) { p.meter.found(open) }
 
-// size is the number of partitions that a topic must have, and its key in the configuration.
-type size struct {
-	topic      string
-	partitions int
-	key        string
+// Size is the number of partitions that a topic must have, and its key in the configuration.
+type Size struct {
+	Topic      string
+	Partitions int
+	Key        string
 }
 
 // sizesOf returns the partitions of the topics that a stage reads and writes.
-func sizesOf(cfg config.Config, input, progress size) []size {
-	return []size{
+func sizesOf(cfg config.Config, input, progress Size) []Size {
+	return []Size{
 		input, progress,
 		{cfg.Prefix + schemas.TopicPartials, cfg.Partitions.Partials, "partitions.partials"},
 		{cfg.Prefix + schemas.TopicJobSummary, cfg.Partitions.JobSummary, "partitions.job_summary"},
@@ -71,15 +73,15 @@ func sizesOf(cfg config.Config, input, progress size) []size {
 // stands still alone. Collect waits for anything else.
 func Collect(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
 	input, progress := cfg.Prefix+schemas.TopicCounters, cfg.Prefix+schemas.TopicProgress
-	return own(ctx, cfg, log, metrics, stage{
-		name: "collect", input: input, progress: progress,
-		sizes: sizesOf(cfg, size{input, cfg.Collectors, "collectors"}, size{progress, cfg.Collectors, "collectors"}),
-		newFold: func(_ context.Context, l *loop, _ *kadm.Client, p *schemas.Progress) (Fold, error) {
-			fold := NewCollector(cfg.Cluster, l.partition, int32(cfg.Collectors), p)
-			fold.Sketch = cfg.Collect.Sketch
-			return fold, nil
+	return Own(ctx, cfg, log, metrics, Stage{
+		Name: "collect", Command: "weir collect", Input: input, Progress: progress,
+		Sizes: sizesOf(cfg, Size{input, cfg.Collectors, "collectors"}, Size{progress, cfg.Collectors, "collectors"}),
+		NewFold: func(_ context.Context, of *Partition, last *schemas.Progress) (fold.Fold, error) {
+			c := fold.NewCollector(cfg.Cluster, of.Number, int32(cfg.Collectors), last)
+			c.Sketch = cfg.Collect.Sketch
+			return c, nil
 		},
-		pause: collectPause,
+		Pause: collectPause,
 	})
 }
 
@@ -91,15 +93,15 @@ const collectPause = 20 * time.Millisecond
 func Merge(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
 	input, progress := cfg.Prefix+schemas.TopicPartials, cfg.Prefix+schemas.TopicMergeProgress
 	partials := cfg.Partitions.Partials
-	return own(ctx, cfg, log, metrics, stage{
-		name: "merge", input: input, progress: progress,
-		sizes: sizesOf(cfg,
-			size{input, partials, "partitions.partials"},
-			size{progress, partials, "partitions.partials"}),
-		newFold: func(_ context.Context, _ *loop, _ *kadm.Client, p *schemas.Progress) (Fold, error) {
-			fold := NewMerger(cfg.Cluster, int32(cfg.Collectors), p)
-			fold.Sketch = cfg.Collect.Sketch
-			return fold, nil
+	return Own(ctx, cfg, log, metrics, Stage{
+		Name: "merge", Command: "weir merge", Input: input, Progress: progress,
+		Sizes: sizesOf(cfg,
+			Size{input, partials, "partitions.partials"},
+			Size{progress, partials, "partitions.partials"}),
+		NewFold: func(_ context.Context, _ *Partition, last *schemas.Progress) (fold.Fold, error) {
+			m := fold.NewMerger(cfg.Cluster, int32(cfg.Collectors), last)
+			m.Sketch = cfg.Collect.Sketch
+			return m, nil
 		},
 	})
 }
@@ -107,7 +109,7 @@ func Merge(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Me
 // owners are the loops of the partitions that this process owns.
 type owners struct {
 	cfg     config.Config
-	stage   stage
+	stage   Stage
 	log     *slog.Logger
 	metrics *Metrics
 	brokers *kafka.Brokers
@@ -116,17 +118,18 @@ type owners struct {
 	wrongClocks *wrongClocks
 }
 
-// own folds the partitions that the stage's group gives this process. The group is over the progress topic, which has
+// Own folds the partitions that the stage's group gives this process. The group is over the progress topic, which has
 // as many partitions as the input. The position is in Progress, which the transaction of the outputs contains.
-func own(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics, s stage) error {
+func Own(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics, s Stage) error {
+	s.Most = cmp.Or(s.Most, ManyOutputs)
 	o := &owners{
 		cfg: cfg, stage: s, log: log, metrics: metrics, brokers: kafka.NewBrokers(log), others: &others{},
 		wrongClocks: &wrongClocks{told: map[string]time.Time{}, seen: map[int32]seenClocks{}},
 	}
-	group := cfg.Prefix + s.name
+	group := cfg.Prefix + s.Name
 	var trouble retry.Trouble
 	m := kafka.Member{
-		Config: cfg, Group: group, Topic: s.progress, Brokers: o.brokers, Own: o.fold, Beside: o.watchSizes,
+		Config: cfg, Group: group, Topic: s.Progress, Brokers: o.brokers, Own: o.fold, Beside: o.watchSizes,
 		Waiting: func(err error) {
 			if trouble.Worth(err, time.Now()) {
 				log.Warn("waiting for the group", "group", group, "err", err)
@@ -134,15 +137,15 @@ func own(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metr
 		},
 	}
 	if cfg.Instance != "" {
-		m.Instance = cfg.Instance + "-" + s.name
+		m.Instance = cfg.Instance + "-" + s.Name
 	}
 	return m.Run(ctx)
 }
 
-// fold runs a partition's loop again and again, from what is committed, as long as the partition is ours. It returns an
+// Fold runs a partition's loop again and again, from what is committed, as long as the partition is ours. It returns an
 // error that waiting does not mend.
 func (o *owners) fold(ctx context.Context, partition int32) error {
-	m := o.metrics.meter(o.stage.name, partition)
+	m := o.metrics.meter(o.stage.Name, partition)
 	defer m.forget()
 	l := &loop{
 		cfg: o.cfg, stage: o.stage, partition: partition, log: o.log,
@@ -168,7 +171,7 @@ func (o *owners) fold(ctx context.Context, partition int32) error {
 		m.restarts()
 		if trouble.Worth(err, time.Now()) {
 			o.log.Warn("starting again from what is committed",
-				"stage", o.stage.name, "partition", partition, "tries", tries, "err", err)
+				"stage", o.stage.Name, "partition", partition, "tries", tries, "err", err)
 		}
 		kafka.Yield(ctx, retry.Backoff(tries, o.cfg.BackoffCap))
 	}

@@ -12,10 +12,10 @@ import (
 // take their partitions from each other for ever.
 func TestInstanceTaken(t *testing.T) {
 	b := newBench(t)
-	b.cfg.Instance = "a"
+	b.Config.Instance = "a"
 	_, older := b.collect()
-	b.interval(2)
-	b.eventually("the first commits", func() bool { return b.progress().Position > 0 })
+	b.Interval(2)
+	b.Eventually("the first commits", func() bool { return b.Progress().Position > 0 })
 	stop, newer := b.collect()
 	select {
 	case err := <-older:
@@ -27,9 +27,9 @@ func TestInstanceTaken(t *testing.T) {
 	case <-time.After(90 * time.Second):
 		t.Fatal("both go on")
 	}
-	before := b.progress().Position
-	b.interval(1)
-	b.eventually("the newer's commits", func() bool { return b.progress().Position > before })
+	before := b.Progress().Position
+	b.Interval(1)
+	b.Eventually("the newer's commits", func() bool { return b.Progress().Position > before })
 	if err := stop(); err != nil {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/processors/fold"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -19,9 +20,9 @@ var errNotProgress = errors.New("not a Progress")
 
 // open reads the last committed Progress and opens the account from it. start bounds that. The fold is made until ctx
 // ends.
-func (l *loop) open(ctx, start context.Context, producer *kafka.Producer) (a *account, from int64, err error) {
+func (l *loop) open(ctx, start context.Context, producer *kafka.Producer) (a *fold.Account, from int64, err error) {
 	adm := producer.Admin()
-	logStart, logEnd, err := kafka.Bounds(start, adm, l.stage.input, l.partition)
+	logStart, logEnd, err := kafka.Bounds(start, adm, l.stage.Input, l.partition)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -35,13 +36,13 @@ func (l *loop) open(ctx, start context.Context, producer *kafka.Producer) (a *ac
 	}
 	if p == nil && l.commits > 0 { // this process is still the owner, and knows its last position
 		l.log.Warn("topic of positions was emptied, going on from what this process committed last",
-			"topic", l.stage.progress, "partition", l.partition, "position", l.last.Position)
+			"topic", l.stage.Progress, "partition", l.partition, "position", l.last.Position)
 		p = l.last
 	}
 	l.last = p
 	if p != nil && (logStart > p.Hold || l.sameTopic(p, topicID, logEnd, "") != nil) {
 		// Nobody takes this back, and the broker that was asked may be cut from its peers.
-		agreed, err := producer.Agree(start, l.stage.input, l.partition)
+		agreed, err := producer.Agree(start, l.stage.Input, l.partition)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -51,29 +52,29 @@ func (l *loop) open(ctx, start context.Context, producer *kafka.Producer) (a *ac
 		}
 		topicID, logStart = agreed.ID, s.Start
 	}
-	fold, err := l.stage.newFold(ctx, l, adm, p)
+	f, err := l.stage.NewFold(ctx, l.seen(adm), p)
 	if err != nil {
 		return nil, 0, err
 	}
-	a, from = openAccount(func(*schemas.Progress) Fold { return fold }, p, logStart)
-	a.topicID, a.intervalMs = topicID, l.cfg.Interval.Milliseconds()
-	a.unreadable.limit = int64(l.cfg.Collect.MaxRejects)
-	l.meter.lags(logEnd, a.position)
+	a, from = fold.OpenAccount(func(*schemas.Progress) fold.Fold { return f }, p, logStart)
+	a.TopicID, a.IntervalMs = topicID, l.cfg.Interval.Milliseconds()
+	a.Unreadable.Limit = int64(l.cfg.Collect.MaxRejects)
+	l.meter.lags(logEnd, a.Position)
 	if p == nil {
-		p = &schemas.Progress{From: a.position, Position: a.position, Hold: a.position, TopicID: topicID}
+		p = &schemas.Progress{From: a.Position, Position: a.Position, Hold: a.Position, TopicID: topicID}
 		l.last = p
 	}
 	l.meter.stands(p)
 	return a, from, nil
 }
 
-// topicID returns Kafka's id of the input topic, in hex, or "" if the brokers have none.
+// TopicID returns Kafka's id of the input topic, in hex, or "" if the brokers have none.
 func (l *loop) topicID(ctx context.Context, adm *kadm.Client) (string, error) {
-	topics, err := adm.ListTopics(ctx, l.stage.input)
-	if err := errors.Join(err, topics[l.stage.input].Err); err != nil {
-		return "", fmt.Errorf("asking for the id of topic %s: %w", l.stage.input, err)
+	topics, err := adm.ListTopics(ctx, l.stage.Input)
+	if err := errors.Join(err, topics[l.stage.Input].Err); err != nil {
+		return "", fmt.Errorf("asking for the id of topic %s: %w", l.stage.Input, err)
 	}
-	return kafka.TopicID(topics[l.stage.input]), nil
+	return kafka.TopicID(topics[l.stage.Input]), nil
 }
 
 // sameTopic returns errTopicReplaced if p is a position in another log than the partition's, in the words of a witness.
@@ -87,9 +88,9 @@ func (l *loop) sameTopic(p *schemas.Progress, topicID string, logEnd int64, by s
 			"the topic there has the id %s, so that it was deleted and made again: %w; "+
 			"to begin at its start, stop every `%s`, delete topic %s too, "+
 			"run `weir topics create` and start them again",
-			l.stage.input, l.partition, p.Position, p.TopicID,
+			l.stage.Input, l.partition, p.Position, p.TopicID,
 			topicID, errTopicReplaced,
-			l.stage.command(), l.stage.progress)
+			l.stage.Command, l.stage.Progress)
 	case p.Position > logEnd:
 		why := "so that the brokers lost its end"
 		if p.TopicID == "" || topicID == "" {
@@ -97,8 +98,8 @@ func (l *loop) sameTopic(p *schemas.Progress, topicID string, logEnd int64, by s
 		}
 		return fmt.Errorf("%s-%d ends at %d %s, position %d was committed for it, %s: %w; "+
 			"stop every `%s`, delete topics %s and %s, run `weir topics create` and start them again",
-			l.stage.input, l.partition, logEnd, by, p.Position, why, errTopicReplaced,
-			l.stage.command(), l.stage.input, l.stage.progress)
+			l.stage.Input, l.partition, logEnd, by, p.Position, why, errTopicReplaced,
+			l.stage.Command, l.stage.Input, l.stage.Progress)
 	}
 	return nil
 }
@@ -107,17 +108,17 @@ func (l *loop) sameTopic(p *schemas.Progress, topicID string, logEnd int64, by s
 // and further: aborted transactions and markers take offsets too. It must read the whole partition to find that there
 // is none.
 func (l *loop) lastProgress(ctx context.Context, producer *kafka.Producer) (*schemas.Progress, error) {
-	logStart, logEnd, err := kafka.Bounds(ctx, producer.Admin(), l.stage.progress, l.partition)
+	logStart, logEnd, err := kafka.Bounds(ctx, producer.Admin(), l.stage.Progress, l.partition)
 	if err != nil {
 		return nil, err
 	}
-	producer.Continue(l.stage.progress, l.partition, logEnd)
+	producer.Continue(l.stage.Progress, l.partition, logEnd)
 	for back := int64(100); ; back *= 10 {
 		from := max(logStart, logEnd-back)
 		var last *schemas.Progress
 		var newer, wrong error
 		count := 0
-		err := kafka.ReadPartition(ctx, l.cfg, l.stage.progress, l.partition, from, logEnd, func(r *kgo.Record) error {
+		err := kafka.ReadPartition(ctx, l.cfg, l.stage.Progress, l.partition, from, logEnd, func(r *kgo.Record) error {
 			value, err := schemas.Unmarshal(r.Value)
 			p, ok := value.(*schemas.Progress)
 			if ok && !r.Attrs.IsTransactional() {

@@ -1,40 +1,27 @@
 package processors
 
 import (
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/processors/foldtest"
 )
-
-// requests counts the requests of a kind that the broker gets from now on.
-func (b *bench) requests(key kmsg.Key) *atomic.Int32 {
-	var n atomic.Int32
-	b.cluster.ControlKey(key.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
-		b.cluster.KeepControl()
-		n.Add(1)
-		return nil, nil, false
-	})
-	return &n
-}
 
 // TestIdlePartitionsCostLittle: while no records come, a broker is asked for them every other second only.
 func TestIdlePartitionsCostLittle(t *testing.T) {
 	b := newBench(t)
-	b.interval(2)
+	b.Interval(2)
 	stop, _ := b.collect()
-	b.eventually("the summary", b.summaries(1))
-	fetches := b.requests(kmsg.Fetch)
+	b.Eventually("the summary", b.Summaries(1))
+	fetches := b.Requests(kmsg.Fetch)
 	const idle = 4 * time.Second
 	time.Sleep(idle)
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	if n, most := int(fetches.Load()), int(idle/fetchWait)+2; n > most {
+	if n, most := int(fetches.Load()), int(idle/FetchWait)+2; n > most {
 		t.Errorf("%d fetches of an idle partition in %v, at most %d", n, idle, most)
 	}
 }
@@ -44,13 +31,13 @@ func TestIdlePartitionsCostLittle(t *testing.T) {
 func TestCollectTakesRecordsTogether(t *testing.T) {
 	b := newBench(t)
 	stop, _ := b.collect()
-	b.interval(3)
-	b.eventually("the first summary", b.summaries(1))
-	fetches := b.requests(kmsg.Fetch)
-	start := time.Now().UnixMilli()/simT*simT - 2*simT
+	b.Interval(3)
+	b.Eventually("the first summary", b.Summaries(1))
+	fetches := b.Requests(kmsg.Fetch)
+	start := time.Now().UnixMilli()/foldtest.IntervalMs*foldtest.IntervalMs - 2*foldtest.IntervalMs
 	records, began := 0, time.Now()
 	for ; time.Since(began) < time.Second; records++ {
-		b.put(encode(t, batch("n1", "other", start, simT, 1)))
+		b.Put(foldtest.Encode(t, foldtest.Batch("n1", "other", start, foldtest.IntervalMs, 1)))
 		time.Sleep(2 * time.Millisecond)
 	}
 	took := time.Since(began)
@@ -59,37 +46,9 @@ func TestCollectTakesRecordsTogether(t *testing.T) {
 		t.Errorf("%d fetches for %d records in %v, at most %d", n, records, took, most)
 	}
 	time.Sleep(4 * collectPause)
-	b.put(encode(t, tickOf(start, false, tickJob("other", 1, "n1"))))
-	b.eventually("the second summary", b.summaries(2))
+	b.Put(foldtest.Encode(t, foldtest.Tick(start, false, foldtest.TickJob("other", 1, "n1"))))
+	b.Eventually("the second summary", b.Summaries(2))
 	if err := stop(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestFindCommitsTogether: the summaries of an interval come one after the other, and one transaction has what find
-// makes of them.
-func TestFindCommitsTogether(t *testing.T) {
-	b, start := newBench(t), lifeStart()
-	const jobs = 10
-	for i := range jobs {
-		b.tells(&schemas.Job{JobID: string(rune('a' + i)), User: "alice", State: schemas.StateRunning, Start: &start})
-	}
-	_, stop := b.find()
-	b.load("a", start, 1)
-	b.eventually("find's first commit", b.folded(1))
-	ends, began := b.requests(kmsg.EndTxn), time.Now()
-	for i := range jobs {
-		value := encode(t, loadOf(string(rune('a'+i)), start+findT, findT, 1))
-		r := &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicJobSummary, Value: value, Key: []byte{byte('a' + i)}}
-		if err := b.cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	b.eventually("all summaries", b.folded(1+jobs))
-	took := time.Since(began)
-	b.stopOrFail(stop)
-	if n, most := int(ends.Load()), int(took/findHold)+2; n > most {
-		t.Errorf("%d transactions for the summaries of %d jobs in %v, at most %d", n, jobs, took, most)
 	}
 }

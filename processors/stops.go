@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/processors/fold"
 	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -39,7 +40,7 @@ func (l *loop) halt(ctx context.Context, producer *kafka.Producer, why error) {
 		l.halted = halted{kind: kind}
 	}
 	if l.halted.trouble.Worth(why, time.Now()) {
-		l.log.Error("partition stopped", "stage", l.stage.name, "partition", l.partition, "err", why)
+		l.log.Error("partition stopped", "stage", l.stage.Name, "partition", l.partition, "err", why)
 	}
 	reason := schemas.CleanText(why.Error(), maxReasonBytes)
 	if l.last == nil || l.last.Stopped == reason {
@@ -50,11 +51,11 @@ func (l *loop) halt(ctx context.Context, producer *kafka.Producer, why error) {
 	value, err := encodeProgress(&p)
 	if err == nil {
 		var t encoded
-		t.add(l.stage.progress, l.partition, schemas.PartitionKey(l.partition), value)
+		t.add(l.stage.Progress, l.partition, schemas.PartitionKey(l.partition), value)
 		err = l.transact(ctx, producer, &t)
 	}
 	if err != nil { // the next try commits it
-		l.log.Debug("reason of a stop not committed", "stage", l.stage.name, "partition", l.partition, "err", err)
+		l.log.Debug("reason of a stop not committed", "stage", l.stage.Name, "partition", l.partition, "err", err)
 	}
 }
 
@@ -65,13 +66,13 @@ const sizesEvery = 10 * time.Second
 // split, or a partition would have no reader.
 func (o *owners) watchSizes(ctx context.Context, adm *kadm.Client) error {
 	for ctx.Err() == nil {
-		for _, s := range o.stage.sizes {
-			topics, err := adm.ListTopics(ctx, s.topic)
-			n := len(topics[s.topic].Partitions)
-			if err != nil || topics[s.topic].Err != nil || n == 0 {
+		for _, s := range o.stage.Sizes {
+			topics, err := adm.ListTopics(ctx, s.Topic)
+			n := len(topics[s.Topic].Partitions)
+			if err != nil || topics[s.Topic].Err != nil || n == 0 {
 				continue // an absent topic may come back
 			}
-			if err := kafka.CheckPartitions(s.topic, n, s.partitions, s.key); err != nil {
+			if err := kafka.CheckPartitions(s.Topic, n, s.Partitions, s.Key); err != nil {
 				return err
 			}
 		}
@@ -90,25 +91,25 @@ var errOtherInterval = errors.New("interval differs: " +
 	"set interval to the same value in the configuration of every part, and start it again")
 
 // tell logs and counts the entries with another interval_ms that an account has met.
-func (o *others) tell(l *loop, a *account) {
-	ticks, nodes := a.otherTicks, a.otherNodes
-	if ticks.n+nodes.n == 0 {
+func (o *others) tell(l *loop, a *fold.Account) {
+	ticks, nodes := a.OtherTicks, a.OtherNodes
+	if ticks.N+nodes.N == 0 {
 		return
 	}
-	a.otherTicks, a.otherNodes = otherInterval{}, otherInterval{}
-	l.meter.otherInterval(ticks.n + nodes.n)
+	a.OtherTicks, a.OtherNodes = fold.OtherInterval{}, fold.OtherInterval{}
+	l.meter.otherInterval(ticks.N + nodes.N)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	attrs := func(n otherInterval) []any {
+	attrs := func(n fold.OtherInterval) []any {
 		return []any{
-			"stage", l.stage.name, "partition", l.partition, "node", n.sender, "count", n.n,
-			"interval_ms", n.lengthMs, "own_interval_ms", a.intervalMs, "err", errOtherInterval,
+			"stage", l.stage.Name, "partition", l.partition, "node", n.Sender, "count", n.N,
+			"interval_ms", n.LengthMs, "own_interval_ms", a.IntervalMs, "err", errOtherInterval,
 		}
 	}
-	if ticks.n > 0 && o.ticks.Worth(errOtherInterval, time.Now()) {
+	if ticks.N > 0 && o.ticks.Worth(errOtherInterval, time.Now()) {
 		l.log.Error("Ticks have another interval than this process", attrs(ticks)...)
 	}
-	if nodes.n > 0 && o.nodes.Worth(errOtherInterval, time.Now()) {
+	if nodes.N > 0 && o.nodes.Worth(errOtherInterval, time.Now()) {
 		l.log.Error("records have another interval than this process", attrs(nodes)...)
 	}
 }

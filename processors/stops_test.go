@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,8 @@ import (
 
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/kafka/kafkatest"
+	"github.com/weirhpc/weir/processors/fold"
+	"github.com/weirhpc/weir/processors/foldtest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -26,48 +27,30 @@ func (b *bench) collectTo() (log *kafkatest.Log, stop func() error, ended <-chan
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	log = &kafkatest.Log{}
-	go func() { done <- Collect(ctx, b.cfg, log.Logger(), b.metrics) }()
+	go func() { done <- Collect(ctx, b.Config, log.Logger(), b.metrics) }()
 	return log, func() error { cancel(); return <-done }, done
-}
-
-func (b *bench) stopOrFail(stop func() error) {
-	b.t.Helper()
-	if err := stop(); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// putTo puts values into a partition of a topic.
-func (b *bench) putTo(topic string, partition int32, values ...[]byte) {
-	b.t.Helper()
-	for _, v := range values {
-		r := &kgo.Record{Topic: b.cfg.Prefix + topic, Partition: partition, Value: v}
-		if err := b.cl.ProduceSync(b.t.Context(), r).FirstErr(); err != nil {
-			b.t.Fatal(err)
-		}
-	}
 }
 
 func TestRubbishStopsItsPartitionAlone(t *testing.T) {
 	t.Parallel()
 	b := newBenchOf(t, 2)
-	b.cfg.Collect.MaxRejects = 5
+	b.Config.Collect.MaxRejects = 5
 	log, stop, ended := b.collectTo()
 	for range 7 {
-		b.putTo(schemas.TopicCounters, 0, []byte("rubbish"))
+		b.PutTo(schemas.TopicCounters, 0, []byte("rubbish"))
 	}
-	b.eventually("the stop", b.stopped("collect.max_rejects"))
-	start := time.Now().UnixMilli()/simT*simT - 5*simT
+	b.Eventually("the stop", b.Stopped("collect.max_rejects"))
+	start := time.Now().UnixMilli()/foldtest.IntervalMs*foldtest.IntervalMs - 5*foldtest.IntervalMs
 	for i := range int64(3) {
-		at := start + i*simT
-		tick := tickOf(at, false, tickJob("whole", 1, "n1"))
-		b.putTo(schemas.TopicCounters, 1, encode(t, batch("n1", "whole", at, simT, 1)), encode(t, tick))
-		b.eventually("the interval of the other partition", b.summaries(int(i)+1))
+		at := start + i*foldtest.IntervalMs
+		tick := foldtest.Tick(at, false, foldtest.TickJob("whole", 1, "n1"))
+		b.PutTo(schemas.TopicCounters, 1, foldtest.Encode(t, foldtest.Batch("n1", "whole", at, foldtest.IntervalMs, 1)), foldtest.Encode(t, tick))
+		b.Eventually("the interval of the other partition", b.Summaries(int(i)+1))
 	}
 	if len(ended) > 0 {
 		t.Errorf("the process ended: %v", <-ended)
 	}
-	b.stopOrFail(stop)
+	b.StopOrFail(stop)
 	if n := log.Count("partition stopped"); n != 1 {
 		t.Errorf("said %d times", n)
 	}
@@ -76,22 +59,22 @@ func TestRubbishStopsItsPartitionAlone(t *testing.T) {
 // A stop moves no position, and what Progress says beside that stays: open records, rejected offsets, counts, loads.
 func TestAStopKeepsWhatProgressHas(t *testing.T) {
 	b := newBench(t)
-	b.cfg.Collect.MaxRejects = 5
-	b.interval(9)
-	start := time.Now().UnixMilli()/simT*simT - 4*simT
-	b.put(encode(t, batch("n1", "whole", start, simT, 1)), []byte("rubbish"))
+	b.Config.Collect.MaxRejects = 5
+	b.Interval(9)
+	start := time.Now().UnixMilli()/foldtest.IntervalMs*foldtest.IntervalMs - 4*foldtest.IntervalMs
+	b.Put(foldtest.Encode(t, foldtest.Batch("n1", "whole", start, foldtest.IntervalMs, 1)), []byte("rubbish"))
 	stop, _ := b.collect()
-	b.eventually("a commit with an open record", func() bool {
-		p := b.progress()
+	b.Eventually("a commit with an open record", func() bool {
+		p := b.Progress()
 		return p.Open == 1 && len(p.Rejected) == 1
 	})
-	before := b.progress()
+	before := b.Progress()
 	for range 9 {
-		b.put([]byte("rubbish"))
+		b.Put([]byte("rubbish"))
 	}
-	b.eventually("the stop", b.stopped("collect.max_rejects"))
-	b.stopOrFail(stop)
-	after := b.progress()
+	b.Eventually("the stop", b.Stopped("collect.max_rejects"))
+	b.StopOrFail(stop)
+	after := b.Progress()
 	if after.Stopped = ""; after.From != after.Position {
 		t.Errorf("from %d to %d", after.From, after.Position)
 	}
@@ -102,60 +85,60 @@ func TestAStopKeepsWhatProgressHas(t *testing.T) {
 		after.Counts.Rejected != int64(len(after.Rejected)) || after.Counts.Rejected != after.Unreadable {
 		t.Errorf("%+v after %+v", after, before)
 	}
-	b.cfg.Collect.MaxRejects = 100
-	b.put(encode(t, tickOf(start, false, tickJob("whole", 1, "n1"))))
-	b.collectUntil("the open record's summary", b.summaries(2))
-	if c := b.progress().Counts; c.Summarized != before.Counts.Summarized+1 || c.Rejected != 10 || c.Lost > 0 {
+	b.Config.Collect.MaxRejects = 100
+	b.Put(foldtest.Encode(t, foldtest.Tick(start, false, foldtest.TickJob("whole", 1, "n1"))))
+	b.collectUntil("the open record's summary", b.Summaries(2))
+	if c := b.Progress().Counts; c.Summarized != before.Counts.Summarized+1 || c.Rejected != 10 || c.Lost > 0 {
 		t.Errorf("%+v", c)
 	}
 }
 
 // replaceCounters deletes the input topic and makes it again.
 func (b *bench) replaceCounters() {
-	b.t.Helper()
-	if err := b.cluster.DeleteTopic(b.cfg.Prefix + schemas.TopicCounters); err != nil {
-		b.t.Fatal(err)
+	b.T.Helper()
+	if err := b.Broker.DeleteTopic(b.Config.Prefix + schemas.TopicCounters); err != nil {
+		b.T.Fatal(err)
 	}
-	b.createTopics()
-	b.cl.PurgeTopicsFromClient(b.cfg.Prefix + schemas.TopicCounters) // it would go on with the old one
+	b.CreateTopics()
+	b.Kafka.PurgeTopicsFromClient(b.Config.Prefix + schemas.TopicCounters) // it would go on with the old one
 }
 
 func TestATopicMadeAnewThatHasGrownIsNotSkipped(t *testing.T) {
 	b := newBench(t)
-	b.interval(30)
-	b.interval(29)
-	b.collectUntil("two summaries", b.summaries(2))
-	old := b.progress()
+	b.Interval(30)
+	b.Interval(29)
+	b.collectUntil("two summaries", b.Summaries(2))
+	old := b.Progress()
 	b.replaceCounters()
 	for i := range int64(5) {
-		b.interval(20 - i)
+		b.Interval(20 - i)
 	}
 	stop, _ := b.collect()
-	b.eventually("the stop",
-		b.stopped("deleted and made again", old.TopicID, b.cfg.Prefix+schemas.TopicProgress))
-	b.stopOrFail(stop)
-	if p := b.progress(); p.Position != old.Position || len(b.read(schemas.TopicJobSummary)) != 2 {
+	b.Eventually("the stop",
+		b.Stopped("deleted and made again", old.TopicID, b.Config.Prefix+schemas.TopicProgress))
+	b.StopOrFail(stop)
+	if p := b.Progress(); p.Position != old.Position || len(b.Read(schemas.TopicJobSummary)) != 2 {
 		t.Errorf("it went on: %+v", p)
 	}
-	if err := b.cluster.DeleteTopic(b.cfg.Prefix + schemas.TopicProgress); err != nil { // the remedy
+	if err := b.Broker.DeleteTopic(b.Config.Prefix + schemas.TopicProgress); err != nil { // the remedy
 		t.Fatal(err)
 	}
-	b.createTopics()
-	b.collectUntil("all that the new topic has", b.summaries(7))
+	b.CreateTopics()
+	b.collectUntil("all that the new topic has", b.Summaries(7))
 }
 
 func TestATopicMadeAnewWhileItIsRead(t *testing.T) {
 	b := newBench(t)
 	stop, _ := b.collect()
-	b.interval(30)
-	b.eventually("a summary", b.summaries(1))
+	b.Interval(30)
+	b.Eventually("a summary", b.Summaries(1))
 	b.replaceCounters()
 	for i := range int64(5) {
-		b.interval(20 - i)
+		b.Interval(20 - i)
 	}
-	b.eventually("the stop", b.stopped("deleted and made again"))
-	b.stopOrFail(stop)
-	if n := len(b.read(schemas.TopicJobSummary)); n != 1 {
+	b.Eventually("the stop", b.Stopped("deleted and made again"))
+	b.StopOrFail(stop)
+	if n := len(b.Read(schemas.TopicJobSummary)); n != 1 {
 		t.Errorf("%d summaries", n)
 	}
 }
@@ -174,7 +157,7 @@ func TestTopicIDsOutliveTheEmbeddedBroker(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l := &loop{stage: stage{input: "counters"}}
+		l := &loop{stage: Stage{Input: "counters"}}
 		id, err := l.topicID(t.Context(), adm)
 		if err != nil || len(id) != 32 {
 			t.Errorf("id %q, %v", id, err)
@@ -191,43 +174,43 @@ func TestTopicIDsOutliveTheEmbeddedBroker(t *testing.T) {
 // A Progress of a version that did not know the id is adopted.
 func TestProgressWithoutATopicIDIsAdopted(t *testing.T) {
 	b := newBench(t)
-	b.interval(30)
-	_, end, err := kafka.Bounds(t.Context(), b.adm, b.cfg.Prefix+schemas.TopicCounters, 0)
+	b.Interval(30)
+	_, end, err := kafka.Bounds(t.Context(), b.Admin, b.Config.Prefix+schemas.TopicCounters, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.commitProgress(&schemas.Progress{Position: end, Hold: end})
-	b.interval(29)
-	b.collectUntil("the next summary", b.summaries(1))
-	if p := b.progress(); len(p.TopicID) != 32 {
+	b.Interval(29)
+	b.collectUntil("the next summary", b.Summaries(1))
+	if p := b.Progress(); len(p.TopicID) != 32 {
 		t.Errorf("%+v", p)
 	}
 }
 
 // commitProgress writes a Progress as a loop does.
 func (b *bench) commitProgress(p *schemas.Progress) {
-	b.t.Helper()
-	cl := b.client(kgo.TransactionalID("older"))
+	b.T.Helper()
+	cl := b.Client(kgo.TransactionalID("older"))
 	if err := cl.BeginTransaction(); err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
-	record := &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicProgress, Value: encode(b.t, p)}
-	err := cl.ProduceSync(b.t.Context(), record).FirstErr()
-	if err := errors.Join(err, cl.EndTransaction(b.t.Context(), kgo.TryCommit)); err != nil {
-		b.t.Fatal(err)
+	record := &kgo.Record{Topic: b.Config.Prefix + schemas.TopicProgress, Value: foldtest.Encode(b.T, p)}
+	err := cl.ProduceSync(b.T.Context(), record).FirstErr()
+	if err := errors.Join(err, cl.EndTransaction(b.T.Context(), kgo.TryCommit)); err != nil {
+		b.T.Fatal(err)
 	}
 }
 
 // A position that no loop committed moves nobody, neither back nor ahead.
 func TestProgressByHandIsLeftOut(t *testing.T) {
 	b := newBench(t)
-	b.interval(5)
-	b.collectUntil("a summary", b.summaries(1))
-	b.interval(4)
+	b.Interval(5)
+	b.collectUntil("a summary", b.Summaries(1))
+	b.Interval(4)
 	ahead := &schemas.Progress{Position: 1 << 40, Hold: 1 << 40}
-	b.putTo(schemas.TopicProgress, 0, encode(t, &schemas.Progress{}), encode(t, ahead))
-	b.collectUntil("a second summary", b.summaries(2))
-	if c := b.progress().Counts; c.Summarized != 2 || c.Ticks != 2 {
+	b.PutTo(schemas.TopicProgress, 0, foldtest.Encode(t, &schemas.Progress{}), foldtest.Encode(t, ahead))
+	b.collectUntil("a second summary", b.Summaries(2))
+	if c := b.Progress().Counts; c.Summarized != 2 || c.Ticks != 2 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -236,32 +219,32 @@ func TestProgressByHandIsLeftOut(t *testing.T) {
 func TestProgressMadeAgainUnderARunningLoop(t *testing.T) {
 	b := newBench(t)
 	log, stop, _ := b.collectTo()
-	b.interval(5)
-	b.eventually("a summary", b.summaries(1))
-	if err := b.cluster.DeleteTopic(b.cfg.Prefix + schemas.TopicProgress); err != nil {
+	b.Interval(5)
+	b.Eventually("a summary", b.Summaries(1))
+	if err := b.Broker.DeleteTopic(b.Config.Prefix + schemas.TopicProgress); err != nil {
 		t.Fatal(err)
 	}
-	b.createTopics()
+	b.CreateTopics()
 	for n := range int64(3) {
-		b.interval(4 - n)
-		b.eventually("the next summary", b.summaries(int(n)+2))
+		b.Interval(4 - n)
+		b.Eventually("the next summary", b.Summaries(int(n)+2))
 	}
-	if c := b.progress().Counts; c.Summarized != 4 || c.Ticks != 4 {
+	if c := b.Progress().Counts; c.Summarized != 4 || c.Ticks != 4 {
 		t.Errorf("%+v", c)
 	}
 	if n := log.Count("topic of positions was emptied"); n != 1 {
 		t.Errorf("said %d times", n)
 	}
-	b.stopOrFail(stop)
+	b.StopOrFail(stop)
 }
 
 // manyOf has many outputs at the Tick that closes anything.
 type manyOf struct {
-	Fold
-	outputs func(tick Effects) []schemas.Record
+	fold.Fold
+	outputs func(tick fold.Effects) []schemas.Record
 }
 
-func (f manyOf) Apply(e Entry) Effects {
+func (f manyOf) Apply(e fold.Entry) fold.Effects {
 	fx := f.Fold.Apply(e)
 	if fx.Closes {
 		fx.Outputs = append(f.outputs(fx), fx.Outputs...)
@@ -270,62 +253,47 @@ func (f manyOf) Apply(e Entry) Effects {
 }
 
 // collectMany runs the loop over a fold that has more outputs.
-func (b *bench) collectMany(outputs func(tick Effects) []schemas.Record) (stop func() error) {
-	input, progress := b.cfg.Prefix+schemas.TopicCounters, b.cfg.Prefix+schemas.TopicProgress
-	newFold := func(_ context.Context, l *loop, _ *kadm.Client, p *schemas.Progress) (Fold, error) {
-		return manyOf{NewCollector(b.cfg.Cluster, l.partition, 1, p), outputs}, nil
+func (b *bench) collectMany(outputs func(tick fold.Effects) []schemas.Record) (stop func() error) {
+	input, progress := b.Config.Prefix+schemas.TopicCounters, b.Config.Prefix+schemas.TopicProgress
+	newFold := func(_ context.Context, of *Partition, last *schemas.Progress) (fold.Fold, error) {
+		return manyOf{fold.NewCollector(b.Config.Cluster, of.Number, 1, last), outputs}, nil
 	}
-	s := stage{name: "collect", input: input, progress: progress, newFold: newFold}
+	s := Stage{Name: "collect", Input: input, Progress: progress, NewFold: newFold}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- own(ctx, b.cfg, slog.New(slog.NewTextHandler(b.t.Output(), nil)), b.metrics, s) }()
+	go func() { done <- Own(ctx, b.Config, slog.New(slog.NewTextHandler(b.T.Output(), nil)), b.metrics, s) }()
 	return func() error { cancel(); return <-done }
-}
-
-func wideSummary(job string, metrics int) *schemas.JobSummary {
-	s := &schemas.JobSummary{
-		Cluster: simCluster, JobID: job, IntervalStart: simEpochMs, IntervalMs: simT,
-		Method: schemas.MethodExact, Parts: 1, PartsReported: 1,
-	}
-	mean, deciles := 1.0, slices.Repeat([]float64{1}, 11)
-	for n := range metrics {
-		s.Metrics = append(s.Metrics, schemas.JobSummaryMetric{
-			Name: fmt.Sprintf("metric_with_a_long_name_that_a_stranger_has_chosen_%d", n), Unit: "1",
-			Scope: schemas.ScopeCore, Count: 1, Mean: &mean, Deciles: &deciles,
-		})
-	}
-	return s
 }
 
 // More than a client buffers (50,000 records).
 func TestATickOfManyJobsCommits(t *testing.T) {
 	const jobs = 60_000
 	b := newBench(t)
-	stop := b.collectMany(func(Effects) (all []schemas.Record) {
+	stop := b.collectMany(func(fold.Effects) (all []schemas.Record) {
 		for n := range jobs {
 			all = append(all, wideSummary(fmt.Sprintf("j%d", n), 1))
 		}
 		return all
 	})
-	b.interval(3)
-	b.eventually("the commit", func() bool { return b.progress().Closed != nil })
-	b.stopOrFail(stop)
-	if n := len(b.read(schemas.TopicJobSummary)); n != jobs+1 {
+	b.Interval(3)
+	b.Eventually("the commit", func() bool { return b.Progress().Closed != nil })
+	b.StopOrFail(stop)
+	if n := len(b.Read(schemas.TopicJobSummary)); n != jobs+1 {
 		t.Errorf("%d summaries", n)
 	}
 }
 
 func TestAnOutputThatFitsNowhereDoesNotStopTheLoop(t *testing.T) {
 	b := newBench(t)
-	stop := b.collectMany(func(Effects) []schemas.Record {
+	stop := b.collectMany(func(fold.Effects) []schemas.Record {
 		return []schemas.Record{wideSummary("wide", 40_000), &schemas.JobSummary{JobID: "of no cluster"}}
 	})
-	b.interval(3)
-	b.eventually("the interval", b.summaries(2))
-	b.interval(2)
-	b.eventually("the next", b.summaries(4))
-	b.stopOrFail(stop)
-	if c := b.progress().Counts; c.Surplus == 0 || c.Surplus%2 != 0 {
+	b.Interval(3)
+	b.Eventually("the interval", b.Summaries(2))
+	b.Interval(2)
+	b.Eventually("the next", b.Summaries(4))
+	b.StopOrFail(stop)
+	if c := b.Progress().Counts; c.Surplus == 0 || c.Surplus%2 != 0 {
 		t.Errorf("%d metrics left out are said", c.Surplus)
 	}
 }
@@ -340,7 +308,7 @@ func TestTransactionsGetTimeByTheirBytes(t *testing.T) {
 		}
 	}
 	b := newBench(t)
-	l := &loop{cfg: b.cfg, patience: commitTimeout}
+	l := &loop{cfg: b.Config, patience: commitTimeout}
 	err := l.transact(t.Context(), nil, &encoded{bytes: 400 << 20})
 	if !errors.Is(err, errImpatient) || l.patience != 200*time.Second {
 		t.Errorf("%v, then %v", err, l.patience)
@@ -361,10 +329,10 @@ func TestPartitionsAddedEndTheServiceWithTheRemedy(t *testing.T) {
 	} {
 		b := newBenchOf(t, 1)
 		stop, ended := b.collect()
-		b.interval(9)
-		b.eventually("a summary", b.summaries(1))
-		topic = b.cfg.Prefix + topic
-		if _, err := b.adm.CreatePartitions(t.Context(), 2, topic); err != nil {
+		b.Interval(9)
+		b.Eventually("a summary", b.Summaries(1))
+		topic = b.Config.Prefix + topic
+		if _, err := b.Admin.CreatePartitions(t.Context(), 2, topic); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, added{topic, stop, ended})
@@ -400,17 +368,17 @@ func TestAnotherIntervalIsSaidOnce(t *testing.T) {
 	const slow = 10_000
 	now := time.Now().UnixMilli() / slow * slow
 	for i := range int64(4) {
-		b.put(encode(t, batch("slow", "whole", now-(i+2)*slow, slow, 1)))
+		b.Put(foldtest.Encode(t, foldtest.Batch("slow", "whole", now-(i+2)*slow, slow, 1)))
 	}
 	for i := range int64(2) {
-		b.put(encode(t, &schemas.Tick{IntervalStart: now - (10-i)*slow, IntervalMs: slow}))
+		b.Put(foldtest.Encode(t, &schemas.Tick{IntervalStart: now - (10-i)*slow, IntervalMs: slow}))
 	}
-	b.interval(3)
-	b.eventually("a summary", b.summaries(1))
-	if got := series(t, b.shown)["weir_records_other_interval_total"]; got != 6 {
+	b.Interval(3)
+	b.Eventually("a summary", b.Summaries(1))
+	if got := series(t, b.Shown)["weir_records_other_interval_total"]; got != 6 {
 		t.Errorf("%v are counted", got)
 	}
-	b.stopOrFail(stop)
+	b.StopOrFail(stop)
 	for _, want := range []string{"records have another interval", "Ticks have another interval"} {
 		if n := log.Count(want); n != 1 {
 			t.Errorf("%q is said %d times", want, n)
@@ -425,17 +393,17 @@ func TestAnotherIntervalIsSaidOnce(t *testing.T) {
 // Records of strangers in the topic of positions hold the partition up no more than they fill the log.
 func TestRubbishAmongPositionsIsLeftOut(t *testing.T) {
 	b := newBench(t)
-	b.interval(9)
-	b.collectUntil("a summary", b.summaries(1))
+	b.Interval(9)
+	b.collectUntil("a summary", b.Summaries(1))
 	unknown := append([]byte{0xC3, 0x01}, bytes.Repeat([]byte{7}, 20)...)
 	for range 20 {
-		other := encode(t, &schemas.Gap{Node: "n", Reason: "not a Progress"})
-		b.putTo(schemas.TopicProgress, 0, []byte("rubbish"), unknown, other)
+		other := foldtest.Encode(t, &schemas.Gap{Node: "n", Reason: "not a Progress"})
+		b.PutTo(schemas.TopicProgress, 0, []byte("rubbish"), unknown, other)
 	}
-	b.interval(8)
+	b.Interval(8)
 	log, stop, _ := b.collectTo()
-	b.eventually("the next summary", b.summaries(2))
-	b.stopOrFail(stop)
+	b.Eventually("the next summary", b.Summaries(2))
+	b.StopOrFail(stop)
 	if n := log.Count("topic of positions"); n != 1 {
 		t.Errorf("%d lines of the log are about them", n)
 	}

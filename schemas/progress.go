@@ -46,3 +46,21 @@ type ProgressCounts struct {
 	ClockAhead int64 `avro:"clock_ahead"`
 	Surplus    int64 `avro:"surplus"`
 }
+
+// Add adds the counts of b.
+func (a *ProgressCounts) Add(b ProgressCounts) {
+	a.Summarized += b.Summarized
+	a.Rejected += b.Rejected
+	a.Late += b.Late
+	a.LateNodes += b.LateNodes
+	a.Dropped += b.Dropped
+	a.Duplicate += b.Duplicate
+	a.Misrouted += b.Misrouted
+	a.Ended += b.Ended
+	a.Gaps += b.Gaps
+	a.Ticks += b.Ticks
+	a.Outputs += b.Outputs
+	a.Lost += b.Lost
+	a.ClockAhead += b.ClockAhead
+	a.Surplus += b.Surplus
+}

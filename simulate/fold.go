@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirhpc/weir/processors"
+	"github.com/weirhpc/weir/processors/fold"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -29,10 +29,10 @@ func (m *machine) home(node int) int32 { return int32(node * collectors / len(m.
 // fold returns the summaries of the intervals [startMs, endMs). The nodes' records go through the collectors' fold, and
 // shares through merge's, as they would on topics.
 func (m *machine) fold(startMs, endMs int64) ([]*schemas.JobSummary, error) {
-	f := folds{merger: processors.NewMerger(m.cluster, collectors, nil)}
+	f := folds{merger: fold.NewMerger(m.cluster, collectors, nil)}
 	f.merger.Sketch = m.sketch
 	for p := range int32(collectors) {
-		c := processors.NewCollector(m.cluster, p, collectors, nil)
+		c := fold.NewCollector(m.cluster, p, collectors, nil)
 		c.Sketch = m.sketch
 		f.collectors = append(f.collectors, c)
 	}
@@ -124,8 +124,8 @@ func (m *machine) header(node string, key schemas.JobKey, start int64, cpus []in
 
 // folds are the stages between the agents and the sink.
 type folds struct {
-	collectors []*processors.Collector
-	merger     *processors.Merger
+	collectors []*fold.Collector
+	merger     *fold.Merger
 	offsets    [collectors + 1]int64
 	summaries  []*schemas.JobSummary
 }
@@ -135,12 +135,12 @@ func (f *folds) send(p int32, r schemas.Record, nowMs int64) error {
 	return f.apply(f.collectors[p], int(p), r, nowMs)
 }
 
-func (f *folds) apply(to processors.Fold, topic int, r schemas.Record, nowMs int64) error {
+func (f *folds) apply(to fold.Fold, topic int, r schemas.Record, nowMs int64) error {
 	value, err := schemas.MarshalChecked(r)
 	if err != nil {
 		return err
 	}
-	fx := to.Apply(processors.Entry{Offset: f.offsets[topic], AppendedMs: nowMs, Value: value})
+	fx := to.Apply(fold.Entry{Offset: f.offsets[topic], AppendedMs: nowMs, Value: value})
 	f.offsets[topic]++
 	if n := fx.Counts.Rejected + fx.Counts.Late + fx.Counts.Misrouted; n > 0 {
 		return fmt.Errorf("a made-up record was refused: %+v", fx.Counts)

@@ -9,13 +9,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/processors"
-	"github.com/weirhpc/weir/schemas"
-
 	"github.com/weirhpc/weir/commands/cli"
 	"github.com/weirhpc/weir/commands/jobs"
 	"github.com/weirhpc/weir/commands/reading"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/processors"
+	"github.com/weirhpc/weir/processors/find"
+	"github.com/weirhpc/weir/schemas"
 )
 
 var errOneUse = errors.New("give one of a rule, --live and --like JOB: `weir find --help` has examples")
@@ -79,7 +79,7 @@ func findLive(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		return cli.Usage(err)
 	}
 	run := func(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error {
-		return processors.Find(ctx, cfg, log, processors.NewMetrics(registry), set)
+		return find.Run(ctx, cfg, log, processors.NewMetrics(registry), set)
 	}
 	return publishing(run, schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicProgress,
 		schemas.TopicMergeProgress, schemas.TopicFindings, schemas.TopicFindProgress,

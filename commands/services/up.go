@@ -15,17 +15,17 @@ import (
 	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/balancer"
 	"github.com/weirhpc/weir/balancer/scheduler"
+	"github.com/weirhpc/weir/commands/cli"
+	"github.com/weirhpc/weir/commands/reading"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/processors"
+	"github.com/weirhpc/weir/processors/find"
 	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/topology"
-
-	"github.com/weirhpc/weir/commands/cli"
-	"github.com/weirhpc/weir/commands/reading"
 )
 
 // upFlags are the flags of weir up that are not keys of the configuration.
@@ -185,7 +185,7 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 			return sink.RunSamples(ctx, cfg, 0, log, sink.NewSamplesMetrics(registry))
 		})
 	}
-	s.Add("find", func(ctx context.Context) error { return processors.Find(ctx, cfg, log, folds, set) })
+	s.Add("find", func(ctx context.Context) error { return find.Run(ctx, cfg, log, folds, set) })
 	s.Add("merge", func(ctx context.Context) error { return processors.Merge(ctx, cfg, log, folds) })
 	s.Add("collect", func(ctx context.Context) error { return processors.Collect(ctx, cfg, log, folds) })
 	s.Add("balancer", func(ctx context.Context) error {
