@@ -135,7 +135,7 @@ func (m *meter) found(open map[string]int) {
 	}
 }
 
-// OtherInterval counts n entries with another interval_ms than ours.
+// otherInterval counts n entries with another interval_ms than ours.
 func (m *meter) otherInterval(n int64) { m.all.otherInterval.With(m.labels).Add(float64(n)) }
 
 // lags shows how far the end of the partition is from what was read.
@@ -160,7 +160,7 @@ func (m *meter) reached(fetches kgo.Fetches, read int64) {
 	})
 }
 
-// Committed counts a transaction, and shows its Progress.
+// committed counts a transaction, and shows its Progress.
 func (m *meter) committed(p *schemas.Progress, took time.Duration) {
 	m.all.commits.With(m.labels).Inc()
 	m.all.commitSeconds.WithLabelValues(m.labels["stage"]).Observe(took.Seconds())

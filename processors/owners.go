@@ -142,7 +142,7 @@ func Own(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metr
 	return m.Run(ctx)
 }
 
-// Fold runs a partition's loop again and again, from what is committed, as long as the partition is ours. It returns an
+// fold runs a partition's loop again and again, from what is committed, as long as the partition is ours. It returns an
 // error that waiting does not mend.
 func (o *owners) fold(ctx context.Context, partition int32) error {
 	m := o.metrics.meter(o.stage.Name, partition)

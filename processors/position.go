@@ -68,7 +68,7 @@ func (l *loop) open(ctx, start context.Context, producer *kafka.Producer) (a *fo
 	return a, from, nil
 }
 
-// TopicID returns Kafka's id of the input topic, in hex, or "" if the brokers have none.
+// topicID returns Kafka's id of the input topic, in hex, or "" if the brokers have none.
 func (l *loop) topicID(ctx context.Context, adm *kadm.Client) (string, error) {
 	topics, err := adm.ListTopics(ctx, l.stage.Input)
 	if err := errors.Join(err, topics[l.stage.Input].Err); err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Run is the service: it watches the jobs of the partitions of job-summary that its group gives it, by the rules of set. It writes
-// findings, as Collect writes summaries.
+// Run watches the jobs of the partitions of job-summary that its group gives it, by the rules of set. It writes
+// findings, as processors.Collect writes summaries.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *processors.Metrics, set *rules.Set) error {
 	types, err := rules.NewTypes(cfg.Machine)
 	if err != nil {

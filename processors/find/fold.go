@@ -62,7 +62,7 @@ const (
 	sweepEveryMs = 60_000
 	// endPatienceMs is how long after a job's end, and after the summary before, its next ones may come.
 	endPatienceMs = 120_000
-	// AheadMs is how much the clock of whoever commits may be behind. Collect compared records with the brokers' clock.
+	// aheadMs is how much the clock of whoever commits may be behind. Collect compared records with the brokers' clock.
 	aheadMs = goneMs
 	// goneMs is how long a job may be silent that topic jobs no longer has.
 	goneMs = 24 * 3600_000
@@ -151,10 +151,10 @@ func (f *Finder) Apply(e fold.Entry) fold.Effects {
 	return fx
 }
 
-// Replays reports whether the effects of an entry are committed.
+// replays reports whether the effects of an entry are committed.
 func (f *Finder) replays(offset int64) bool { return offset < f.Resumed }
 
-// Add gives a summary to the rules of its job. In a replay nothing is due: a predecessor wrote a FindState with all
+// add gives a summary to the rules of its job. In a replay nothing is due: a predecessor wrote a FindState with all
 // that was. What a changed configuration makes due is written after the replay.
 func (f *Finder) add(e fold.Entry, s *schemas.JobSummary, fx *fold.Effects) {
 	key := schemas.JobKey{JobID: s.JobID, Restart: s.Restart}
@@ -231,7 +231,7 @@ func openClass(f *schemas.Finding) string {
 	return f.Class
 }
 
-// Note remembers the last record of a finding, and counts it where it is open.
+// note remembers the last record of a finding, and counts it where it is open.
 func (f *Finder) note(w *watched, rule string, now writtenRule) {
 	if old := w.Rules[rule].Class; old != "" {
 		f.open[old]--

@@ -142,7 +142,7 @@ func (s *finds) put(summaries ...*schemas.JobSummary) fold.Effects {
 	return all
 }
 
-// Learn lets news and the clock in, and commits.
+// learn lets news and the clock in, and commits.
 func (s *finds) learn(nowMs int64, atEnd bool) fold.Effects {
 	s.t.Helper()
 	fx := s.f.learn(nowMs, func() int64 {

@@ -37,7 +37,7 @@ func (k *knownJobs) get(key schemas.JobKey) *schemas.Job {
 	return k.of.get(key.String())
 }
 
-// Take keeps a record. A tombstone forgets the job.
+// take keeps a record. A tombstone forgets the job.
 func (k *knownJobs) take(r *kgo.Record) error {
 	value, err := schemas.Unmarshal(r.Value)
 	j, is := value.(*schemas.Job)

@@ -94,7 +94,7 @@ func (f *Finder) learns(now time.Time) bool {
 	return true
 }
 
-// Learn takes what topic jobs has new of the jobs that run, and ends those whose time is over. through returns the
+// learn takes what topic jobs has new of the jobs that run, and ends those whose time is over. through returns the
 // interval up to which everything is folded, or never. A job whose summaries wait, or are not made yet, does not end
 // by the clock.
 func (f *Finder) learn(nowMs int64, through func() int64) fold.Effects {

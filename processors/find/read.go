@@ -84,7 +84,7 @@ func newReadStates() *readStates {
 	return &readStates{last: map[string]*schemas.FindState{}, newer: map[string]error{}}
 }
 
-// Take keeps a committed record.
+// take keeps a committed record.
 func (s *readStates) take(r *kgo.Record) {
 	key := string(r.Key)
 	if len(r.Value) == 0 {

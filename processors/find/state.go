@@ -50,7 +50,7 @@ type window struct {
 	Older bool `json:"older,omitempty"`
 }
 
-// Add notes an interval, and reports whether it is new. One that is older than the window counts as new.
+// add notes an interval, and reports whether it is new. One that is older than the window counts as new.
 func (w *window) add(start, lengthMs int64) bool {
 	by := (start - w.Newest) / lengthMs
 	switch {

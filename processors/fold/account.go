@@ -147,7 +147,7 @@ func (a *Account) Committed() {
 // minuteMs is the time within which unreadable records are counted.
 const minuteMs = 60_000
 
-// Unreadable counts the records that nobody can read. A bad deploy writes many of them in a short time. Append times
+// unreadable counts the records that nobody can read. A bad deploy writes many of them in a short time. Append times
 // decide, so that a replay decides the same. Records that a rule refuses do not count, or one node with a wrong clock
 // would stop the partition.
 type unreadable struct {
@@ -157,7 +157,7 @@ type unreadable struct {
 	Stopped *Rejected
 }
 
-// Add counts an unreadable record. The one that passes the limit stops the partition.
+// add counts an unreadable record. The one that passes the limit stops the partition.
 func (u *unreadable) add(appendedMs int64, r Rejected) {
 	age := appendedMs - u.since // negative if a broker's clock was set back
 	if u.n == 0 || age >= minuteMs || age <= -minuteMs {

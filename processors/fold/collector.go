@@ -134,7 +134,7 @@ func (c *Collector) witness(e Entry, r *nodeRecord, clock schemas.ClockSign) Eff
 	return fx.names(h.IntervalMs, h.Node)
 }
 
-// Add gives a record its fate, or keeps it until its interval closes. The order of the cases matters, since a replay
+// add gives a record its fate, or keeps it until its interval closes. The order of the cases matters, since a replay
 // must find the same fate.
 func (c *Collector) add(e Entry, h *schemas.NodeHeader, r *nodeRecord) Effects {
 	start := h.IntervalStart

@@ -210,7 +210,7 @@ func gather(columns []*column, records []*nodeRecord, rooms *[gatherAtOnce]colum
 	}
 }
 
-// Note adds the mean of a node's values.
+// note adds the mean of a node's values.
 func (c *column) note(node string, number int32, values []float64) {
 	if mean, ok := quantile.Mean(values); ok {
 		c.nodes.add(nodeMean{node, mean}, nodeMean{node, mean})
@@ -218,7 +218,7 @@ func (c *column) note(node string, number int32, values []float64) {
 	}
 }
 
-// Add adds the lowest and the highest mean of further nodes. Of nodes that tie the least name stays.
+// add adds the lowest and the highest mean of further nodes. Of nodes that tie the least name stays.
 func (n *nodeMeans) add(low, high nodeMean) {
 	if n.lowest.node == "" || low.mean < n.lowest.mean || low.mean == n.lowest.mean && low.node < n.lowest.node {
 		n.lowest = low
@@ -299,7 +299,7 @@ func certifiedOf(s *quantile.Summary) *schemas.Certified {
 	return &c
 }
 
-// Partial is one collector's share of the column for merge. It has moments, which add up, and ranks of some values,
+// partial is one collector's share of the column for merge. It has moments, which add up, and ranks of some values,
 // which bound the deciles of the whole. r has a certified summary unless it has no value.
 func (c *column) partial(r *reduction) schemas.JobPartialMetric {
 	return partialOf(&c.metricID, r.Moments(), r.Invalid, &c.nodes, int32(len(c.nodes.means)), r.certified)

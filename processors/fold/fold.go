@@ -163,7 +163,7 @@ func (l *Ledger) Refuse(e Entry, why string) Effects {
 	return fx
 }
 
-// Hold returns where a successor must begin to fold: the first record of any interval that is neither closed nor
+// hold returns where a successor must begin to fold: the first record of any interval that is neither closed nor
 // dropped. An interval that waits for its last Tick holds at its first one.
 //
 // Intervals count, not windows. An interval without windows may still have records whose fate a replay must find again.

@@ -269,7 +269,7 @@ func measureGrowth(t *testing.T, p *sizing.Point, runs int) {
 	}
 }
 
-// Record is what a node sends. Values are exponential, mostly 0, or integers, by metric and job.
+// record is what a node sends. Values are exponential, mostly 0, or integers, by metric and job.
 func (g *growthRun) record(job, node, round int) *schemas.CounterBatch {
 	start := foldtest.EpochMs + int64(round)*foldtest.IntervalMs
 	r := &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{

@@ -24,7 +24,7 @@ type nodeRecord struct {
 	batch   schemas.PackedBatch
 }
 
-// Take removes and returns a node's record of a job, or nil if there is none of this interval length.
+// take removes and returns a node's record of a job, or nil if there is none of this interval length.
 func (i *interval) take(key schemas.JobKey, node string, lengthMs int64) *nodeRecord {
 	if i == nil {
 		return nil

@@ -81,7 +81,7 @@ func (m *Merger) Apply(e Entry) Effects {
 	}
 }
 
-// Add keeps a share until all of its job are here. A late share also counts the nodes whose values are lost with it.
+// add keeps a share until all of its job are here. A late share also counts the nodes whose values are lost with it.
 func (m *Merger) add(e Entry, p *schemas.JobPartial) Effects {
 	start, late := p.IntervalStart, schemas.ProgressCounts{Late: 1, LateNodes: int64(p.NodesReported)}
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Add adds a node's values, as gather does.
+// add adds a node's values, as gather does.
 func (c *column) add(node string, number int32, values []float64) {
 	c.values = append(c.values, values...)
 	c.note(node, number, values)

@@ -47,7 +47,7 @@ func newOutput(cluster string, partition int32, t *schemas.Tick, job *schemas.Ti
 	return output{sketch: sketch, summary: s}
 }
 
-// Add adds a column. Columns come in the order of their metricID.
+// add adds a column. Columns come in the order of their metricID.
 func (o *output) add(c *column, r *reduction) {
 	switch {
 	case o.summary != nil:
@@ -86,7 +86,7 @@ func addShare(list []schemas.JobPartialMetric, m schemas.JobPartialMetric) []sch
 	return append(list, m)
 }
 
-// Record returns the output once all columns are added.
+// record returns the output once all columns are added.
 func (o *output) record() schemas.Record {
 	if o.partial != nil {
 		return o.partial
@@ -231,7 +231,7 @@ type mergedMetric struct {
 	named    []string // nodes that the shares name
 }
 
-// Add takes one collector's share of the metric. Other shares may count up to shared of its nodes too.
+// add takes one collector's share of the metric. Other shares may count up to shared of its nodes too.
 func (m *mergedMetric) add(p *schemas.JobPartialMetric, shared int32) {
 	m.invalid += p.Invalid
 	if p.Count == 0 {

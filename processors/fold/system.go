@@ -138,7 +138,7 @@ func (s *system) column(id metricID) *systemColumn {
 	return c
 }
 
-// Partial returns the collector's share of the whole machine's interval. Every collector has one in every interval.
+// partial returns the collector's share of the whole machine's interval. Every collector has one in every interval.
 // surplus is how many metrics are left out.
 func (s *system) partial(cluster string, partition, collectors int32, k *closing) (
 	p *schemas.JobPartial, surplus int64,
@@ -172,7 +172,7 @@ func (s *system) partial(cluster string, partition, collectors int32, k *closing
 	return p, surplus
 }
 
-// Partial is the collector's share of the column. The values are summarized a second time, so it has to be quick: see
+// partial is the collector's share of the column. The values are summarized a second time, so it has to be quick: see
 // BenchmarkInterval.
 func (c *systemColumn) partial(room *quantile.Joiner) schemas.JobPartialMetric {
 	d, s := room.Certify(c.values, quantile.Quick)
