@@ -11,7 +11,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// newProducer returns a producer whose transactional id names a partition, not a process. So the new owner of a
+// newProducer returns a producer with a transactional id that names a partition, not a process. So the new owner of a
 // partition fences the old one.
 func (l *loop) newProducer(ctx context.Context) (*kafka.Producer, error) {
 	id := fmt.Sprintf("%s%s-%d", l.cfg.Prefix, l.stage.Name, l.partition)
@@ -59,7 +59,7 @@ func (p placingTopic) Partition(r *kgo.Record, n int) int {
 const FetchWait = 2 * time.Second
 
 // newConsumer reads one partition from a position of its own, which is in Progress. The group keeps no offsets: it only
-// says who owns the partition.
+// decides who owns the partition.
 func (l *loop) newConsumer(ctx context.Context, from int64) (*kgo.Client, error) {
 	opts, err := kafka.ClientOpts(ctx, l.cfg)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package processors owns partitions of a topic, folds them, and commits the outputs together with the position. Collect
-// and Merge do so with the folds of package fold, and package find with one of its own.
+// Package processors owns partitions of a topic, folds them, and commits the outputs together with the position.
+// Collect and Merge do so with the folds of package fold, and package find with one of its own.
 //
 // owners.go runs a loop for each partition of this process. loop.go is that loop: it reads, folds and commits.
 // position.go finds where to go on, output.go encodes the outputs, and stops.go handles a partition that cannot go on.
@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	// errTooManyRejects stops a partition that has more unreadable records within a minute of the log than
+	// errTooManyRejects stops a partition with more unreadable records within a minute of the log than
 	// collect.max_rejects allows: a bad deploy. It goes on when an administrator raises the limit.
 	errTooManyRejects = errors.New("too many rejected records")
 	// errTopicReplaced stops a partition whose position was committed for another topic of the same name.
@@ -45,7 +45,7 @@ const (
 	leastBytesPerSecond = 2 << 20
 	// ManyOutputs is how many outputs make the loop commit before it folds the rest of a poll.
 	ManyOutputs = 10_000
-	// LearnEvery is how often a fold learns what is not in its log, at least.
+	// LearnEvery is how often a fold learns of the world beside its log, at least.
 	LearnEvery = time.Second
 	// StartTimeout bounds a start, from fencing, which may wait for a new coordinator, to reading Progress. The states
 	// of many jobs may take longer.
@@ -73,7 +73,7 @@ type loop struct {
 	refused     retry.Trouble // rejects that are logged
 }
 
-// run owns the partition until ctx ends (nil) or anything goes wrong. After an error only Progress tells whether the
+// run owns the partition until ctx ends (nil) or anything goes wrong. After an error only Progress shows whether the
 // last transaction was committed, so the caller starts again from there.
 func (l *loop) run(ctx context.Context) error {
 	clients, end := context.WithCancel(context.WithoutCancel(ctx)) // a commit that has begun outlives ctx
@@ -84,8 +84,8 @@ func (l *loop) run(ctx context.Context) error {
 	}
 	defer producer.Close()
 	defer end()
-	// The producer id comes first. It fences every older owner and ends its open transaction, so that what is read
-	// afterwards is final.
+	// The producer id comes first. It fences every older owner and ends its open transaction, so that all that is
+	// read afterwards is final.
 	start, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
 	if err := producer.Fence(start); err != nil {
@@ -150,9 +150,9 @@ func (l *loop) consume(ctx context.Context, a *fold.Account, consumer *kgo.Clien
 			l.stage.Learn(ctx, l.seen(producer.Admin()), a)
 		}
 		l.meter.reached(fetches, a.Position)
-		l.others.tell(l, a)
+		l.others.log(l, a)
 		leader, _, _ := consumer.PartitionLeader(l.stage.Input, l.partition)
-		l.wrongClocks.tell(l, &a.Clocks, leader)
+		l.wrongClocks.log(l, &a.Clocks, leader)
 		quiet := a.Position > a.From && time.Since(committed) >= config.QuietCommit
 		if a.HasNews() && news.IsZero() {
 			news = time.Now()

@@ -155,11 +155,14 @@ func TestFencingComesFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	summary := &schemas.JobSummary{
-		Cluster: foldtest.Cluster, JobID: "whole", IntervalStart: closed, IntervalMs: foldtest.IntervalMs, Method: schemas.MethodExact,
+		Cluster: foldtest.Cluster, JobID: "whole", IntervalStart: closed, IntervalMs: foldtest.IntervalMs,
+		Method: schemas.MethodExact,
 	}
 	err = older.ProduceSync(t.Context(),
 		&kgo.Record{Topic: b.Config.Prefix + schemas.TopicJobSummary, Value: foldtest.Encode(t, summary)},
-		&kgo.Record{Topic: b.Config.Prefix + schemas.TopicProgress, Key: schemas.PartitionKey(0), Value: foldtest.Encode(t, &p)},
+		&kgo.Record{
+			Topic: b.Config.Prefix + schemas.TopicProgress, Key: schemas.PartitionKey(0), Value: foldtest.Encode(t, &p),
+		},
 	).FirstErr()
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Metrics are what collectors and mergers of one process show Prometheus.
+// Metrics are the metrics of the collectors, mergers and finders of one process.
 type Metrics struct {
 	owned, position, lag, closed, stopped, clocksOff, findings                         *prometheus.GaugeVec
 	read, bytes, folding, fates, outputs, clockAhead, otherInterval, commits, restarts *prometheus.CounterVec
@@ -22,7 +22,7 @@ type Metrics struct {
 // NewMetrics registers the metrics of this package. A registry accepts them only once.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	add := promauto.With(registry)
-	byPartition := []string{"stage", "partition"} // a series of each while this process has the partition
+	byPartition := []string{"stage", "partition"} // a series for each partition while this process owns it
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		return add.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, byPartition)
 	}
@@ -69,7 +69,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 }
 
-// meter sets the metrics of a partition while this process has it.
+// meter sets the metrics of a partition while this process owns it.
 type meter struct {
 	all    *Metrics
 	labels prometheus.Labels
@@ -138,7 +138,7 @@ func (m *meter) found(open map[string]int) {
 // otherInterval counts n entries with another interval_ms than ours.
 func (m *meter) otherInterval(n int64) { m.all.otherInterval.With(m.labels).Add(float64(n)) }
 
-// lags shows how far the end of the partition is from what was read.
+// lags shows how far the end of the partition is from the last record that was read.
 func (m *meter) lags(end, read int64) { m.all.lag.With(m.labels).Set(float64(max(0, end-read))) }
 
 // restarts counts a new start of the loop.

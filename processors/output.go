@@ -11,7 +11,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// maxReasonBytes bounds the reason of a Reject, which may quote the record, and that of a stop.
+// maxReasonBytes bounds the reason of a Reject, which may quote the record, and the reason of a stop.
 const maxReasonBytes = 512
 
 // encodeOutput encodes an output, and cuts one that is too large or invalid. Its shared nodes go first. Then half of

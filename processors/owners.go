@@ -23,13 +23,13 @@ type Stage struct {
 	Input    string // topic
 	Progress string // topic, as many partitions as input
 	Sizes    []Size
-	// NewFold makes the fold of a partition that the loop has fenced, so that what it reads is final.
+	// NewFold makes the fold of a partition after the loop has fenced it, so that whatever the fold reads is final.
 	NewFold func(ctx context.Context, of *Partition, last *schemas.Progress) (fold.Fold, error)
-	// Learn takes what a fold learns beside its log, between two polls; nil: nothing.
+	// Learn lets a fold learn of the world beside its log, between two polls; nil: it knows its log alone.
 	Learn func(ctx context.Context, of *Partition, a *fold.Account)
 	// Most is how many outputs make the loop commit before it folds the rest of a poll; 0: ManyOutputs.
 	Most int
-	// Repeats: every record of the input is an output of another stage, which reported what it rejected. So rejects are
+	// Repeats: every record of the input is an output of another stage, which reported its rejects. So rejects are
 	// logged, and not written.
 	Repeats bool
 	// Pause is how long the loop waits between two polls while records come that yield no output. Each batch would be
@@ -86,10 +86,10 @@ func Collect(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *
 }
 
 // collectPause is the pause of collect. Nodes send within the first half of grace, and a Tick follows at its end. So
-// the poll that waits for a Tick has begun by then, and the pause delays a summary only where nodes are late.
+// the poll that waits for a Tick has begun by then, and the pause delays a summary only if nodes are late.
 const collectPause = 20 * time.Millisecond
 
-// Merge folds the partitions of partials that its group gives it, as Collect does those of counters.
+// Merge folds the partitions of partials that its group gives it, as Collect folds the partitions of counters.
 func Merge(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
 	input, progress := cfg.Prefix+schemas.TopicPartials, cfg.Prefix+schemas.TopicMergeProgress
 	partials := cfg.Partitions.Partials

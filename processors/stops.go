@@ -90,8 +90,8 @@ type others struct {
 var errOtherInterval = errors.New("interval differs: " +
 	"set interval to the same value in the configuration of every part, and start it again")
 
-// tell logs and counts the entries with another interval_ms that an account has met.
-func (o *others) tell(l *loop, a *fold.Account) {
+// log logs and counts the entries with another interval_ms that an account met.
+func (o *others) log(l *loop, a *fold.Account) {
 	ticks, nodes := a.OtherTicks, a.OtherNodes
 	if ticks.N+nodes.N == 0 {
 		return

@@ -44,7 +44,8 @@ func TestRubbishStopsItsPartitionAlone(t *testing.T) {
 	for i := range int64(3) {
 		at := start + i*foldtest.IntervalMs
 		tick := foldtest.Tick(at, false, foldtest.TickJob("whole", 1, "n1"))
-		b.PutTo(schemas.TopicCounters, 1, foldtest.Encode(t, foldtest.Batch("n1", "whole", at, foldtest.IntervalMs, 1)), foldtest.Encode(t, tick))
+		batch := foldtest.Batch("n1", "whole", at, foldtest.IntervalMs, 1)
+		b.PutTo(schemas.TopicCounters, 1, foldtest.Encode(t, batch), foldtest.Encode(t, tick))
 		b.Eventually("the interval of the other partition", b.Summaries(int(i)+1))
 	}
 	if len(ended) > 0 {

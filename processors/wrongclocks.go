@@ -14,8 +14,8 @@ import (
 var errWrongClock = errors.New("clock is off by more than a tenth of the interval: set it, and see that NTP runs there")
 
 const (
-	// tellAgain is the time after which a node whose clock went wrong again is named again.
-	tellAgain = 10 * time.Minute
+	// nameAgain is the time after which the log names a node again if its clock goes wrong again.
+	nameAgain = 10 * time.Minute
 	// maxNamed bounds the nodes that wrongClocks remembers.
 	maxNamed = 1 << 15
 	// namesALine bounds a line of the log; `weir status` names all.
@@ -29,7 +29,7 @@ type wrongClocks struct {
 	seen map[int32]seenClocks // by partition
 }
 
-// seenClocks is the view that one partition has of the clocks.
+// seenClocks is how one partition sees the clocks.
 type seenClocks struct {
 	leader int32
 	right  bool // most nodes find the leader's clock right
@@ -73,9 +73,9 @@ func (w *wrongClocks) early(partition int32, news bool, now time.Time, interval 
 var errBrokersClock = errors.New("clock of this broker is off by more than a tenth of the interval, " +
 	"against nodes that other brokers find right: set it, and see that NTP runs there")
 
-// tell logs the nodes with trouble that began or ended since the last call, and exports their number. If the clock of
+// log logs the nodes with trouble that began or ended since the last call, and exports their number. If the clock of
 // the partition's leader is off, it names this broker instead.
-func (w *wrongClocks) tell(l *loop, c *fold.Clocks, leader int32) {
+func (w *wrongClocks) log(l *loop, c *fold.Clocks, leader int32) {
 	if l.stage.Name != "collect" {
 		return // partials have no sender's clock
 	}
@@ -119,7 +119,7 @@ func (w *wrongClocks) untold(nodes []string, now time.Time) []string {
 	defer w.mu.Unlock()
 	return slices.DeleteFunc(nodes, func(n string) bool {
 		at, told := w.told[n]
-		if told && now.Sub(at) < tellAgain {
+		if told && now.Sub(at) < nameAgain {
 			return true
 		}
 		if !told && len(w.told) >= maxNamed {
@@ -130,7 +130,7 @@ func (w *wrongClocks) untold(nodes []string, now time.Time) []string {
 	})
 }
 
-// ended returns the nodes whose trouble the log has. A trouble may last longer than tellAgain, so all are remembered.
+// ended returns the nodes that the log named before. A trouble may last longer than nameAgain, so all are remembered.
 func (w *wrongClocks) ended(nodes []string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

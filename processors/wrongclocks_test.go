@@ -22,7 +22,7 @@ func TestManyNamedNodes(t *testing.T) {
 	if w.untold(nodes, now); len(w.told) != maxNamed {
 		t.Errorf("%d nodes are remembered, of at most %d", len(w.told), maxNamed)
 	}
-	if again := w.untold([]string{"n1"}, now.Add(tellAgain)); len(again) != 1 {
+	if again := w.untold([]string{"n1"}, now.Add(nameAgain)); len(again) != 1 {
 		t.Error("a node is never named again")
 	}
 }
@@ -33,11 +33,11 @@ func TestTheEndOfALongTroubleIsLogged(t *testing.T) {
 	w := wrongClocks{told: map[string]time.Time{}}
 	now := time.Now()
 	w.untold([]string{"a"}, now)
-	w.untold(nil, now.Add(2*tellAgain)) // another partition has nothing to tell
+	w.untold(nil, now.Add(2*nameAgain)) // another partition has nothing to tell
 	if over := w.ended([]string{"a", "never named"}); !slices.Equal(over, []string{"a"}) {
 		t.Errorf("the end is logged of %v", over)
 	}
-	if again := w.untold([]string{"a"}, now.Add(2*tellAgain)); len(again) != 1 {
+	if again := w.untold([]string{"a"}, now.Add(2*nameAgain)); len(again) != 1 {
 		t.Error("the node is never named again")
 	}
 }

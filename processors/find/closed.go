@@ -31,7 +31,7 @@ type closings struct {
 }
 
 const (
-	// closedEvery is how long an answer serves. An older one is true, too: what is closed stays closed.
+	// closedEvery is how long an answer serves. An older one is true, too: a closed interval stays closed.
 	closedEvery = 10 * time.Second
 	// closedBack is how many offsets of a partition are read before its end: some commits with their markers.
 	closedBack = 20

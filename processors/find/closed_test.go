@@ -56,7 +56,8 @@ func TestFoldedThrough(t *testing.T) {
 	if err := open.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	r := &kgo.Record{Topic: b.Config.Prefix + schemas.TopicJobSummary, Value: foldtest.Encode(t, loadOf("1", findEpoch+findT, findT, 1))}
+	value := foldtest.Encode(t, loadOf("1", findEpoch+findT, findT, 1))
+	r := &kgo.Record{Topic: b.Config.Prefix + schemas.TopicJobSummary, Value: value}
 	if err := open.ProduceSync(t.Context(), r).FirstErr(); err != nil {
 		t.Fatal(err)
 	}

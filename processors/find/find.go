@@ -1,6 +1,6 @@
-// Package find is the stage that watches running jobs: it folds their summaries by the rules, and writes findings. fold.go
-// is the fold, life.go the life of a job in it, and state.go the state of a job that a successor reads. jobs.go follows
-// the topic of jobs, and closed.go knows which intervals are over.
+// Package find is the stage that watches running jobs: it folds their summaries by the rules, and writes findings.
+// fold.go is the fold, life.go the life of a job in it, and state.go the state of a job that a successor reads. jobs.go
+// follows the topic of jobs, and closed.go knows which intervals are over.
 package find
 
 import (
@@ -68,7 +68,7 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *proc
 			if err != nil {
 				return nil, err
 			}
-			f.keptMs = cfg.Topics.SummaryRetention.Milliseconds() // as what they were found in
+			f.keptMs = cfg.Topics.SummaryRetention.Milliseconds() // as long as the summaries that they were found in
 			return f, nil
 		},
 		Learn: func(ctx context.Context, of *processors.Partition, a *fold.Account) { learn(ctx, of, a, closed) },

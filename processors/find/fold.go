@@ -13,7 +13,7 @@ import (
 
 // Finder folds one partition of job-summary: it watches every job by the rules.
 //
-// It learns one thing beside its log: the records of topic jobs. What it knows of a job is in the job's FindState. A
+// It learns one thing beside its log: the records of topic jobs. All it knows of a job is in the job's FindState. A
 // FindState is committed with whatever follows from news, so a replay decides alike.
 //
 // A job lives for days. Its FindState spares a successor its life. The successor reads all FindStates, and folds from
@@ -23,7 +23,7 @@ import (
 // Each summary meets exactly one fate:
 //
 //	rejected    it cannot be decoded, is of another cluster or from the future
-//	late        its job has ended, or a namesake had its id then
+//	late        its job is over, or a namesake had its id then
 //	duplicate   a summary of the job and interval came before
 //	summarized  its job's rules have it; the pseudo-jobs have no rules
 type Finder struct {
@@ -37,7 +37,7 @@ type Finder struct {
 	jobs      map[schemas.JobKey]*watched // that run
 	ended     map[schemas.JobKey]past
 	ruleSets  map[string]*[]string // of past
-	awake     []*watched           // those with a Watch, and some that ended; the first to wake is first
+	awake     []*watched           // jobs with a Watch, and some that ended; the first to wake is first
 	mostAwake int
 	keptMs    int64 // how long findings of an ended job stay on their topic
 	packing   packing
@@ -64,14 +64,14 @@ const (
 	endPatienceMs = 120_000
 	// aheadMs is how much the clock of whoever commits may be behind. Collect compared records with the brokers' clock.
 	aheadMs = goneMs
-	// goneMs is how long a job may be silent that topic jobs no longer has.
+	// goneMs is how long a job may be silent after topic jobs forgot it.
 	goneMs = 24 * 3600_000
 	// leaveIntervals is how long a job is remembered after its end, so that its summaries are late.
 	leaveIntervals = 64
 )
 
 // NewFinder continues from p and the states that were committed with it. It keeps none of the states. Together with
-// what it makes of them they would take twice the memory.
+// the jobs that it makes of them they would take twice the memory.
 func NewFinder(
 	cluster string, set *rules.Set, types *rules.Types, possible bool, known func(schemas.JobKey) *schemas.Job,
 	p *schemas.Progress, states iter.Seq[*schemas.FindState],
@@ -155,7 +155,7 @@ func (f *Finder) Apply(e fold.Entry) fold.Effects {
 func (f *Finder) replays(offset int64) bool { return offset < f.Resumed }
 
 // add gives a summary to the rules of its job. In a replay nothing is due: a predecessor wrote a FindState with all
-// that was. What a changed configuration makes due is written after the replay.
+// that was. Findings that a changed configuration makes due are written after the replay.
 func (f *Finder) add(e fold.Entry, s *schemas.JobSummary, fx *fold.Effects) {
 	key := schemas.JobKey{JobID: s.JobID, Restart: s.Restart}
 	w := f.jobs[key]

@@ -847,7 +847,8 @@ func TestNewerState(t *testing.T) {
 	good := s.states["1/0"]
 	bad := *good
 	bad.State = []byte(`{"version":2}`)
-	_, err := NewFinder(foldtest.Cluster, s.set, nil, false, s.f.known, s.last, slices.Values([]*schemas.FindState{&bad}))
+	states := slices.Values([]*schemas.FindState{&bad})
+	_, err := NewFinder(foldtest.Cluster, s.set, nil, false, s.f.known, s.last, states)
 	if !errors.Is(err, errNewerState) {
 		t.Errorf("a newer state: %v", err)
 	}

@@ -23,7 +23,7 @@ type knownJobs struct {
 	mu      sync.Mutex
 	of      *jobTable
 	next    *jobTable // takes its place once the topic is read to its end again; nil: it did
-	through int64     // of has what is before this offset; before: the topic is being read again
+	through int64     // of has the records before this offset; before: the topic is being read again
 }
 
 func newKnownJobs() *knownJobs {
@@ -61,8 +61,8 @@ func (k *knownJobs) take(r *kgo.Record) error {
 	return nil
 }
 
-// begin reads the topic from its beginning. What is known serves until its end is reached. A job that is not there any
-// more, in a topic that was made anew or compacted, is then forgotten.
+// begin reads the topic from its beginning. The jobs known so far serve until its end is reached. A job that is not
+// there any more, in a topic that was made anew or compacted, is then forgotten.
 func (k *knownJobs) begin() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -165,8 +165,8 @@ func pollJobs(ctx context.Context, cl *kgo.Client) (kgo.Fetches, error) {
 	return fetches, nil
 }
 
-// wait waits until all is known that the topic has now. Whoever had a partition before may have ended jobs by it. It
-// waits no longer than a start: the loop tells what it waits for, and tries again.
+// wait waits until everything is known that is on the topic now. Whoever had a partition before may have ended jobs by
+// it. It waits no longer than a start: the loop logs the reason, and tries again.
 func (k *knownJobs) wait(ctx context.Context, adm *kadm.Client, topic string) error {
 	ctx, cancel := context.WithTimeout(ctx, processors.StartTimeout)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// sweep looks through all jobs: it saves those without summaries, and forgets those that ended long ago. Until a job
+// sweep looks through all jobs: it saves jobs without summaries, and forgets jobs that ended long ago. Until a job
 // is saved, hold stays behind it. A job leaves once no replay meets its summaries.
 func (f *Finder) sweep(fx *fold.Effects) {
 	if f.nowMs-f.sweptMs < sweepEveryMs {
@@ -37,7 +37,7 @@ func (f *Finder) sweep(fx *fold.Effects) {
 	}
 }
 
-// forget forgets a job, and returns what the topics have of it.
+// forget forgets a job, and returns the keys that the topics have of it.
 func (f *Finder) forget(w *watched) (all []fold.Tombstone) {
 	for _, rule := range slices.Sorted(maps.Keys(w.Rules)) {
 		f.note(w, rule, writtenRule{}) // it is not open any more

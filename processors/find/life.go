@@ -14,14 +14,14 @@ import (
 // watched is a life of a job.
 type watched struct {
 	key     schemas.JobKey
-	watch   *rules.Watch // nil: it is asleep, or the job has ended
+	watch   *rules.Watch // nil: it is asleep, or the job is over
 	asleep  []byte       // its state, packed
 	ended   bool
 	job     []byte       // its record as the rules know it; empty: none
 	told    *schemas.Job // the record that job was made from
-	over    bool         // the job has ended, as its record has it
+	over    bool         // the job is over by its record
 	endMs   *int64       // nil: nobody knows it
-	startMs *int64       // when it began, as its record has it
+	startMs *int64       // when it began, by its record
 	asOf    int64        // the newest interval
 	savedState
 
@@ -39,7 +39,7 @@ type watched struct {
 // before is the offset below all others.
 const before = -1
 
-// meet begins to watch a job with what is known of it.
+// meet begins to watch a job, with its record of topic jobs if there is one.
 func (f *Finder) meet(key schemas.JobKey) *watched {
 	w := &watched{key: key, asOf: fold.Never, last: before, saved: before, unsaved: fold.None, heard: before}
 	w.setJob(f.known(key))
@@ -94,7 +94,7 @@ func (f *Finder) learns(now time.Time) bool {
 	return true
 }
 
-// learn takes what topic jobs has new of the jobs that run, and ends those whose time is over. through returns the
+// learn takes the news of topic jobs about the jobs that run, and ends the jobs that are over. through returns the
 // interval up to which everything is folded, or never. A job whose summaries wait, or are not made yet, does not end
 // by the clock.
 func (f *Finder) learn(nowMs int64, through func() int64) fold.Effects {

@@ -25,8 +25,8 @@ var (
 	errNoStates    = errors.New("the brokers deliver nothing")
 )
 
-// sayStatesEvery is how often reading states tells how far it is.
-const sayStatesEvery = 10 * time.Second
+// logStatesEvery is how often the log shows how far reading states is.
+const logStatesEvery = 10 * time.Second
 
 // states returns the last FindState of each job of the partition, in order. p is the last Progress, or nil. Reading may
 // take as long as it must: it fails where nothing comes for patience.
@@ -45,11 +45,11 @@ func states(
 	if end == 0 && p != nil && (p.Hold < p.Position || p.Counts.Outputs > 0) { // there were states
 		of.Log.Warn("topic of states was emptied, running jobs begin anew", "topic", topic, "partition", of.Number)
 	}
-	read, said := newReadStates(), time.Now()
+	read, logged := newReadStates(), time.Now()
 	err = kafka.ReadPartition(ctx, cfg, topic, of.Number, start, end, func(r *kgo.Record) error {
 		impatient.Reset(patience)
-		if now := time.Now(); now.Sub(said) >= sayStatesEvery {
-			said = now
+		if now := time.Now(); now.Sub(logged) >= logStatesEvery {
+			logged = now
 			of.Log.Info("reading the states of jobs", "topic", topic, "partition", of.Number,
 				"offset", r.Offset, "end", end)
 		}
@@ -75,7 +75,7 @@ func states(
 // readStates are the states of a partition, as far as it was read.
 type readStates struct {
 	last  map[string]*schemas.FindState // by key
-	newer map[string]error              // jobs whose last state only a newer weir can read
+	newer map[string]error              // jobs with a last state that only a newer weir can read
 	count int                           // records that are no states
 	wrong error                         // the last of them
 }

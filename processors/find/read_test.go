@@ -54,7 +54,8 @@ func TestStatesMayTakeLong(t *testing.T) {
 	b := newBench(t)
 	begun := make(chan bool, 1)
 	s := processors.Stage{
-		Name: "find", Input: b.Config.Prefix + schemas.TopicJobSummary, Progress: b.Config.Prefix + schemas.TopicFindProgress,
+		Name: "find", Input: b.Config.Prefix + schemas.TopicJobSummary,
+		Progress: b.Config.Prefix + schemas.TopicFindProgress,
 		NewFold: func(ctx context.Context, _ *processors.Partition, _ *schemas.Progress) (fold.Fold, error) {
 			_, bounded := ctx.Deadline()
 			select {

@@ -44,7 +44,7 @@ func (p *packing) pack(w *rules.Watch) ([]byte, error) {
 	return slices.Clone(p.packed.Bytes()), nil
 }
 
-// maxUnpacked bounds the state of a Watch, some hundred times what it takes.
+// maxUnpacked bounds the state of a Watch, at some hundred times its usual size.
 const maxUnpacked = 1 << 20
 
 func (p *packing) unpack(packed []byte, into *rules.Watch) error {
@@ -88,10 +88,10 @@ func (f *Finder) wake(w *watched) *rules.Watch {
 	return w.watch
 }
 
-// sleep puts a job to sleep, and reports whether that could be. What is due is not in a Watch's state.
+// sleep puts a job to sleep, and reports whether that could be. Findings that are due are not in a Watch's state.
 func (f *Finder) sleep(w *watched) bool {
 	if w.watch == nil {
-		return true // it has ended
+		return true // it is over
 	}
 	if w.changed {
 		return false

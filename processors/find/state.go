@@ -15,13 +15,13 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// savedState is the state of a FindState, as JSON: the fold's own, and that of the rules.
+// savedState is the state of a FindState, as JSON: the fold's own, and the state of the rules.
 type savedState struct {
 	Version  int                    `json:"version"`
 	LengthMs int64                  `json:"length_ms"` // of the last interval
 	Seen     window                 `json:"seen"`
 	Rules    map[string]writtenRule `json:"rules,omitempty"` // findings that were written, by rule
-	Watch    []byte                 `json:"watch,omitempty"` // packed; empty: the job has ended
+	Watch    []byte                 `json:"watch,omitempty"` // packed; empty: the job is over
 	Since    int64                  `json:"since,omitempty"` // where it began; a namesake was watched before
 }
 
@@ -31,7 +31,7 @@ type writtenRule struct {
 	Class string `json:"class,omitempty"` // empty: it is not open
 }
 
-// stateVersion is that of savedState. A newer one is not read.
+// stateVersion is the version of savedState. A newer one is not read.
 const stateVersion = 1
 
 var errNewerState = errors.New("a newer weir wrote it: upgrade every `weir find`")
@@ -76,7 +76,7 @@ func (w *window) isWhole() bool {
 	return w.Bits&(w.Bits+1) == 0 && (w.Bits > math.MaxUint64>>1 || !w.Older)
 }
 
-// setJob freezes what is known of a job, and reports whether that changed. A job that nobody knows any more stays as it
+// setJob freezes the record of a job, and reports whether that changed. A job that nobody knows any more stays as it
 // was.
 func (w *watched) setJob(j *schemas.Job) bool {
 	if j == nil || j == w.told {
@@ -102,7 +102,7 @@ func (w *watched) setJob(j *schemas.Job) bool {
 	return true
 }
 
-// jobOf returns what the rules know of a job.
+// jobOf returns a job as the rules know it.
 func (f *Finder) jobOf(w *watched) rules.Job {
 	j := &schemas.Job{JobID: w.key.JobID, Restart: w.key.Restart}
 	if v, err := schemas.Unmarshal(w.job); err == nil {
@@ -182,7 +182,7 @@ func (f *Finder) spoiled(w *watched, err error) {
 	f.faults, f.fault = f.faults+1, fmt.Errorf("job %s: %w", w.key, err)
 }
 
-// keepRules keeps the findings of rules that go on, and deletes those of the others.
+// keepRules keeps the findings of rules that go on, and deletes the others.
 func (f *Finder) keepRules(w *watched, sound bool) {
 	now := map[string]string{}
 	for i := range f.set.Rules {

@@ -8,7 +8,7 @@ type Fold interface {
 	Apply(e Entry) Effects
 	// Progress returns the state once everything before position has been folded.
 	Progress(position int64) *schemas.Progress
-	// Abandon gives up what a replay cannot know, after retention deleted its beginning.
+	// Abandon gives up the windows that a replay cannot know, after retention deleted its beginning.
 	Abandon()
 }
 
@@ -65,10 +65,10 @@ func OpenAccount(newFold func(p *schemas.Progress) Fold, p *schemas.Progress, lo
 	return a, a.read
 }
 
-// Replays reports whether what a predecessor committed is not folded to its end.
+// Replays reports whether entries are left that a predecessor committed.
 func (a *Account) Replays() bool { return a.read < a.resumed }
 
-// Add folds an entry. It drops what a predecessor has committed.
+// Add folds an entry. It drops the effects that a predecessor committed.
 func (a *Account) Add(e Entry) {
 	a.read = max(a.read, e.Offset+1)
 	if e.Offset >= a.resumed {
@@ -122,7 +122,7 @@ func (a *Account) endReplay() {
 func (a *Account) HasNews() bool { return len(a.Outputs) > 0 || len(a.Rejects) > 0 || a.Lost != nil }
 
 // maxHeldRejects bounds the offsets that a Progress lists. The oldest of more are left out. A replay rejects these
-// entries again for what they are, unless another version can read what this one could not.
+// entries again for what they are, unless another version can read them.
 const maxHeldRejects = 100_000
 
 // Progress returns the Progress to commit with the outputs and rejects.

@@ -8,14 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirhpc/weir/kafka/kafkatest"
-	"github.com/weirhpc/weir/processors/foldtest"
 	"github.com/weirhpc/weir/schemas"
 )
 
 // TestAccountsCloseWhereverRetentionCuts: every offset before the position has one fate, is open or is lost.
 func TestAccountsCloseWhereverRetentionCuts(t *testing.T) {
 	t.Parallel()
-	foldCutLogs(t, foldtest.NewSeed(), uint64(kafkatest.Cases(500, 10)))
+	foldCutLogs(t, newSeed(), uint64(kafkatest.Cases(500, 10)))
 	if lostOpen, lostUnread := foldCutLogs(t, 1, 10); lostOpen == 0 || lostUnread == 0 { // the same in every run
 		t.Errorf("%d times open records were lost, %d times unread ones: the test proves nothing", lostOpen, lostUnread)
 	}
@@ -47,7 +46,7 @@ func foldCutLogs(t *testing.T, seed, logs uint64) (lostOpen, lostUnread int) {
 					continue
 				}
 				p := a.Progress()
-				if got := foldtest.Fates(p.Counts) + p.Counts.Lost + p.Open; got != p.Position {
+				if got := fatesOf(p.Counts) + p.Counts.Lost + p.Open; got != p.Position {
 					t.Fatalf("seed %d: %d records have a fate, are open or lost, of %d: %+v",
 						seed+n, got, p.Position, p)
 				}
@@ -75,14 +74,14 @@ func TestReplayEnds(t *testing.T) {
 		if start != 10 || !a.Replays() {
 			t.Fatalf("reads from %d, replays %v", start, a.Replays())
 		}
-		a.Add(entry(t, 10, &schemas.Watermark{IntervalStart: foldtest.EpochMs, IntervalMs: foldtest.IntervalMs}))
+		a.Add(entry(t, 10, &schemas.Watermark{IntervalStart: simEpochMs, IntervalMs: simT}))
 		if !a.Replays() {
 			t.Error("the replay ended too early")
 		}
 		if marker {
 			a.Advance(12)
 		} else {
-			a.Add(entry(t, 11, &schemas.Watermark{IntervalStart: foldtest.EpochMs, IntervalMs: foldtest.IntervalMs}))
+			a.Add(entry(t, 11, &schemas.Watermark{IntervalStart: simEpochMs, IntervalMs: simT}))
 		}
 		if a.Replays() {
 			t.Errorf("the replay goes on behind its end, marker %v", marker)
@@ -96,15 +95,15 @@ func TestReplayEnds(t *testing.T) {
 // entry is a record that was appended when the first interval ended.
 func entry(t testing.TB, offset int64, r schemas.Record) Entry {
 	t.Helper()
-	return Entry{Offset: offset, AppendedMs: foldtest.EpochMs + foldtest.IntervalMs, Value: foldtest.Encode(t, r)}
+	return Entry{Offset: offset, AppendedMs: simEpochMs + simT, Value: encode(t, r)}
 }
 
 // A replay that is cut and crashes says nothing; the next one finds the same.
 func TestLossOfOpenRecordsIsSaidOnce(t *testing.T) {
-	open := func(p *schemas.Progress) Fold { return NewCollector(foldtest.Cluster, 0, 1, p) }
+	open := func(p *schemas.Progress) Fold { return NewCollector(simCluster, 0, 1, p) }
 	a, _ := OpenAccount(open, nil, 0)
 	for i := range int64(4) {
-		a.Add(entry(t, i, foldtest.Batch(fmt.Sprintf("n%d", i), "whole", foldtest.EpochMs, foldtest.IntervalMs, 1)))
+		a.Add(entry(t, i, batch(fmt.Sprintf("n%d", i), "whole", simEpochMs, simT, 1)))
 	}
 	last := a.Progress()
 	for range 2 {
@@ -112,7 +111,7 @@ func TestLossOfOpenRecordsIsSaidOnce(t *testing.T) {
 		if from != 3 || b.HasNews() {
 			t.Fatalf("from %d, %+v", from, b)
 		}
-		b.Add(entry(t, 3, foldtest.Batch("n3", "whole", foldtest.EpochMs, foldtest.IntervalMs, 1)))
+		b.Add(entry(t, 3, batch("n3", "whole", simEpochMs, simT, 1)))
 		if b.HasNews() {
 			t.Error("the replay has not ended, and something is said already")
 		}
@@ -133,17 +132,17 @@ func TestACutReplayEmitsNoWindowTwice(t *testing.T) {
 	newFold := func(p *schemas.Progress) Fold { return newMergerFold(p) }
 	a, _ := OpenAccount(newFold, nil, 0)
 	put := func(a *Account, offset int64, r schemas.Record) { a.Add(entry(t, offset, r)) }
-	put(a, 0, foldtest.Partial("two", 0, foldtest.EpochMs, 2))
-	put(a, 1, foldtest.Partial("two", 1, foldtest.EpochMs, 2))
+	put(a, 0, partial("two", 0, simEpochMs, 2))
+	put(a, 1, partial("two", 1, simEpochMs, 2))
 	if len(a.Outputs) != 1 {
 		t.Fatalf("%d outputs", len(a.Outputs))
 	}
 	b, from := OpenAccount(newFold, a.Progress(), 1)
 	for o := from; o < 2; o++ {
-		put(b, o, foldtest.Partial("two", 1, foldtest.EpochMs, 2))
+		put(b, o, partial("two", 1, simEpochMs, 2))
 	}
 	for c := range int32(simCollectors) {
-		put(b, 2+int64(c), &schemas.Watermark{Collector: c, IntervalStart: foldtest.EpochMs, IntervalMs: foldtest.IntervalMs})
+		put(b, 2+int64(c), &schemas.Watermark{Collector: c, IntervalStart: simEpochMs, IntervalMs: simT})
 	}
 	if len(b.Outputs) > 0 {
 		t.Errorf("emitted again: %+v", b.Outputs)
@@ -172,7 +171,7 @@ func rubbishAt(t *testing.T, limit int64, appended []int64, crashes func(i int) 
 func TestUnreadableRecordsStopByTheLogAlone(t *testing.T) {
 	every := func(n int, ms int64) (times []int64) {
 		for i := range n {
-			times = append(times, foldtest.EpochMs+int64(i)*ms)
+			times = append(times, simEpochMs+int64(i)*ms)
 		}
 		return times
 	}
@@ -185,7 +184,7 @@ func TestUnreadableRecordsStopByTheLogAlone(t *testing.T) {
 		"six in a minute":                        {every(6, 11_999), 5},
 		"one in 13 s for an hour":                {every(300, 13_000), -1},
 		"six while the broker's clock goes back": {every(6, -1000), 5},
-		"a clock that was an hour ahead":         {append(every(5, 0), foldtest.EpochMs-3_600_000, foldtest.EpochMs-3_600_000), -1},
+		"a clock that was an hour ahead":         {append(every(5, 0), simEpochMs-3_600_000, simEpochMs-3_600_000), -1},
 	} {
 		for schedule := range 8 {
 			r := rand.New(rand.NewPCG(uint64(schedule), 1))
@@ -204,17 +203,17 @@ func TestNodesWithAWrongClockStopNothing(t *testing.T) {
 	a, _ := OpenAccount(newCollectorFold, nil, 0)
 	offset := int64(0)
 	for i := range int64(200) {
-		start := foldtest.EpochMs + i*length
+		start := simEpochMs + i*length
 		for n := range 16 {
-			b := foldtest.Batch(fmt.Sprintf("n%d", n), "whole", start+3_600_000, length, 1)
+			b := batch(fmt.Sprintf("n%d", n), "whole", start+3_600_000, length, 1)
 			if n >= 8 {
-				b = foldtest.Batch(fmt.Sprintf("n%d", n), "whole", start, length, 1)
+				b = batch(fmt.Sprintf("n%d", n), "whole", start, length, 1)
 				b.Cluster = "elsewhere"
 			}
-			a.Add(Entry{Offset: offset, AppendedMs: start + length, Value: foldtest.Encode(t, b)})
+			a.Add(Entry{Offset: offset, AppendedMs: start + length, Value: encode(t, b)})
 			offset++
 		}
-		good := foldtest.Encode(t, foldtest.Batch("good", "whole", start, length, 1))
+		good := encode(t, batch("good", "whole", start, length, 1))
 		a.Add(Entry{Offset: offset, AppendedMs: start + length, Value: good})
 		offset++
 	}
@@ -229,10 +228,10 @@ func TestNodesWithAWrongClockStopNothing(t *testing.T) {
 
 func TestRejectedOffsetsInProgressAreBounded(t *testing.T) {
 	a, _ := OpenAccount(newCollectorFold, nil, 0)
-	open := entry(t, 0, foldtest.Batch("n1", "whole", foldtest.EpochMs, foldtest.IntervalMs, 1))
+	open := entry(t, 0, batch("n1", "whole", simEpochMs, simT, 1))
 	a.Add(open)
 	for i := range int64(maxHeldRejects + 7) {
-		a.Add(Entry{Offset: 1 + i, AppendedMs: foldtest.EpochMs + foldtest.IntervalMs, Value: []byte{1}})
+		a.Add(Entry{Offset: 1 + i, AppendedMs: simEpochMs + simT, Value: []byte{1}})
 	}
 	p := a.Progress()
 	if len(p.Rejected) != maxHeldRejects || p.Rejected[0] != 8 {
@@ -243,7 +242,7 @@ func TestRejectedOffsetsInProgressAreBounded(t *testing.T) {
 	}
 	b, from := OpenAccount(newCollectorFold, p, 0)
 	for o := from; o < p.Position; o++ { // a replay finds the others for itself
-		e := Entry{Offset: o, AppendedMs: foldtest.EpochMs + foldtest.IntervalMs, Value: []byte{1}}
+		e := Entry{Offset: o, AppendedMs: simEpochMs + simT, Value: []byte{1}}
 		if o == 0 {
 			e = open
 		}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/processors/foldtest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -26,13 +25,13 @@ func BenchmarkInterval(b *testing.B) {
 func benchmarkInterval(b *testing.B, sketch, jobSize int) {
 	const nodes, cpus, metrics = 145, 16, 37
 	r := rand.New(rand.NewPCG(1, 1))
-	tick := &schemas.Tick{IntervalStart: foldtest.EpochMs, IntervalMs: foldtest.IntervalMs}
+	tick := &schemas.Tick{IntervalStart: simEpochMs, IntervalMs: simT}
 	var entries []Entry
 	var batches []*schemas.CounterBatch
 	bytes := int64(0)
 	for n := range nodes {
 		node, job := fmt.Sprintf("n%03d", n), fmt.Sprintf("j%d", n/jobSize)
-		batch := &schemas.CounterBatch{NodeHeader: foldtest.Header(node, job, foldtest.EpochMs, foldtest.IntervalMs)}
+		batch := &schemas.CounterBatch{NodeHeader: header(node, job, simEpochMs, simT)}
 		batch.Cpus = nil
 		for c := range int32(cpus) {
 			batch.Cpus = append(batch.Cpus, c)
@@ -46,7 +45,7 @@ func benchmarkInterval(b *testing.B, sketch, jobSize int) {
 			batch.Metrics = append(batch.Metrics, metric)
 		}
 		batches = append(batches, batch)
-		entries = append(entries, Entry{Offset: int64(n), AppendedMs: foldtest.EpochMs + foldtest.IntervalMs, Value: foldtest.Encode(b, batch)})
+		entries = append(entries, Entry{Offset: int64(n), AppendedMs: simEpochMs + simT, Value: encode(b, batch)})
 		bytes += int64(len(entries[n].Value))
 		if n%jobSize == 0 {
 			tick.Jobs = append(tick.Jobs, schemas.TickJob{JobID: job, Parts: 1, JobNodes: int32(jobSize)})
@@ -61,16 +60,16 @@ func benchmarkInterval(b *testing.B, sketch, jobSize int) {
 		}
 	}
 	var all system
-	fold, written := NewCollector(foldtest.Cluster, 0, 64, nil), 0
+	fold, written := NewCollector(simCluster, 0, 64, nil), 0
 	fold.Sketch = sketch
 	b.SetBytes(bytes)
-	for at := foldtest.EpochMs; b.Loop(); at += foldtest.IntervalMs {
+	for at := simEpochMs; b.Loop(); at += simT {
 		b.StopTimer() // it is another interval, so that the fold goes on with the memory that it has
 		for n := range entries {
 			batches[n].IntervalStart, tick.IntervalStart = at, at
-			entries[n] = Entry{Offset: entries[n].Offset + nodes, AppendedMs: at + foldtest.IntervalMs, Value: foldtest.Encode(b, batches[n])}
+			entries[n] = Entry{Offset: entries[n].Offset + nodes, AppendedMs: at + simT, Value: encode(b, batches[n])}
 		}
-		end := Entry{Offset: entries[nodes-1].Offset, AppendedMs: at + foldtest.IntervalMs, Value: foldtest.Encode(b, tick)}
+		end := Entry{Offset: entries[nodes-1].Offset, AppendedMs: at + simT, Value: encode(b, tick)}
 		b.StartTimer()
 		began := b.Elapsed()
 		for _, e := range entries {
@@ -81,7 +80,7 @@ func benchmarkInterval(b *testing.B, sketch, jobSize int) {
 		began = b.Elapsed()
 		outputs := fold.Apply(end).Outputs
 		for _, o := range outputs {
-			written += len(foldtest.Encode(b, o))
+			written += len(encode(b, o))
 		}
 		note(&closed, began)
 		if same := outputs[len(outputs)-2].(*schemas.JobPartial); len(same.Metrics) != len(share.Metrics) {
@@ -121,8 +120,8 @@ func systemOf(b *testing.B, note func(*float64, time.Duration), best *float64, f
 		}
 	}
 	began := b.Elapsed()
-	share, _ := all.partial(foldtest.Cluster, 0, 64, &closing{start: tick.IntervalStart, lengthMs: tick.IntervalMs})
-	foldtest.Encode(b, share)
+	share, _ := all.partial(simCluster, 0, 64, &closing{start: tick.IntervalStart, lengthMs: tick.IntervalMs})
+	encode(b, share)
 	note(best, began-took)
 	return share
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// ClockSign is what a record tells of the clock of the node that sent it.
+// ClockSign is the sign that a record gives of its node's clock.
 type ClockSign struct {
 	schemas.ClockSign
 	Node string
@@ -16,7 +16,7 @@ type ClockSign struct {
 const (
 	// maxClocks bounds the nodes with a wrong clock that a partition remembers.
 	maxClocks = 1 << 15
-	// clockPatience is how many intervals without a further sign end a trouble. A node that is silent has none.
+	// clockPatience is how many intervals without a further sign end a trouble. A silent node gives none.
 	clockPatience = 3
 )
 
@@ -26,15 +26,15 @@ type Clocks struct {
 	off    map[string]wrongClock
 	right  map[string]int64 // the intervals that were closed at the last sign of a clock that is right
 	closed int64            // intervals so far
-	fresh  []string         // nodes whose trouble began, until they are logged
-	over   []string         // nodes whose trouble ended, likewise
+	fresh  []string         // nodes with a trouble that began, until they are logged
+	over   []string         // nodes with a trouble that ended, likewise
 }
 
 // wrongClock is the last sign of a clock that is off.
 type wrongClock struct{ ms, closed int64 }
 
-// Note adds what an entry tells. A record with no word on its node's clock changes nothing: a node sends what it
-// measured in one of its records only.
+// Note adds the sign of an entry. A record without one changes nothing: a node sends its clock's offset in one of its
+// records only.
 func (c *Clocks) Note(fx Effects) {
 	sign := fx.Clock
 	_, known := c.off[sign.Node]
@@ -88,10 +88,10 @@ func (c *Clocks) Count() int { return len(c.off) }
 // AheadMs returns by how much a node's clock is ahead, in milliseconds; 0: it is not off.
 func (c *Clocks) AheadMs(node string) int64 { return c.off[node].ms }
 
-// HasNews reports whether news has nodes to return.
+// HasNews reports whether News will return nodes.
 func (c *Clocks) HasNews() bool { return len(c.fresh)+len(c.over) > 0 }
 
-// News returns, once, the nodes whose trouble began and is not over, the worst first, and those whose trouble ended.
+// News returns each node once: in fresh if its trouble began and lasts, the worst first, and in over if it ended.
 func (c *Clocks) News() (fresh, over []string) {
 	fresh = slices.DeleteFunc(c.fresh, func(n string) bool { return c.off[n].ms == 0 })
 	slices.SortFunc(fresh, func(a, b string) int {

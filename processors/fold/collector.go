@@ -25,7 +25,7 @@ import (
 //	ended       its job ended before the interval did, so that only _system takes its values
 //	summarized  an output was made from it
 type Collector struct {
-	// Sketch is the most bytes of a certified summary in a JobSummary; 0: it has none.
+	// Sketch is the most bytes of a certified summary in a JobSummary; 0: without.
 	Sketch int
 
 	Ledger
@@ -46,7 +46,7 @@ type Collector struct {
 type closing struct {
 	start, lengthMs int64
 	tickBytes       int
-	machineNodes    int32                   // by the Ticks; 0: they do not tell
+	machineNodes    int32                   // by the Ticks; 0: they do not name it
 	jobs            map[schemas.JobKey]bool // that are closed
 	loads           []schemas.JobLoad
 }
@@ -119,9 +119,9 @@ func (c *Collector) Apply(e Entry) Effects {
 // slotsAtOnce is how many records are allocated together. None is freed before all can be.
 const slotsAtOnce = 64
 
-// witness adds a record, and counts those of clocks that are ahead. Such a clock's time of sending is later than the
+// witness adds a record, and counts it if its clock is ahead. Such a clock's time of sending is later than the
 // broker's time of receipt, by more than a tenth of the interval. A clock that is behind looks like a record that
-// waited. It also notes what a record of this cluster tells of its node's clock.
+// waited. It also notes the sign that a record of this cluster gives of its node's clock.
 func (c *Collector) witness(e Entry, r *nodeRecord, clock schemas.ClockSign) Effects {
 	h := r.header()
 	fx := c.add(e, h, r)
@@ -170,14 +170,14 @@ func (c *Collector) add(e Entry, h *schemas.NodeHeader, r *nodeRecord) Effects {
 	c.slots = c.slots[1:]
 	i.records++
 	if e.Offset < c.Resumed {
-		return Effects{} // the Progress where the replay began has what this record dropped
+		return Effects{} // the Progress where the replay began counts the intervals that this record dropped
 	}
 	return c.drop(start, h.IntervalMs)
 }
 
-// drop bounds memory while Ticks are missing: a record of interval start drops what is older by more than the outage.
-// The longer of the record's interval and the last Tick's counts. So a node with a wrong interval_ms cannot drop the
-// records of others that are in time.
+// drop bounds memory while Ticks are missing: a record of interval start drops the intervals that are older by more
+// than the outage. The longer of the record's interval and the last Tick's counts. So a node with a wrong interval_ms
+// cannot drop the records of others that are in time.
 func (c *Collector) drop(start, lengthMs int64) Effects {
 	length := max(lengthMs, c.closedLengthMs)
 	var fx Effects
@@ -224,7 +224,7 @@ func (c *Collector) tick(e Entry, t *schemas.Tick) Effects {
 	return fx
 }
 
-// finish closes the interval whose Ticks have come.
+// finish closes an interval after its last Tick.
 func (c *Collector) finish(fx *Effects) {
 	k := c.closing
 	c.closing, c.Begun, c.loads = nil, None, heaviest(k.loads)
@@ -275,7 +275,7 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob)
 		out = newOutput(c.cluster, c.partition, t, job, records, c.Sketch)
 	}
 	c.reduce(cols, records, out.sketch, out.add)
-	if surplus > 0 { // what has no place in the job's record may have one in _system, where more nodes vote
+	if surplus > 0 { // a metric without a place in the job's record may find one in _system: more nodes vote there
 		for _, col := range cols {
 			delete(found, col.metricID)
 		}

@@ -41,7 +41,7 @@ func (id *metricID) called() *metricID { return id }
 // copied once, and all metrics use the same memory.
 type column struct {
 	metricID
-	first int32   // the first of the job's forms that has the metric
+	first int32   // the first of the job's forms with the metric
 	at    []int32 // which metric it is in each form from the first on; -1: none
 	sent  int     // by how many nodes
 
@@ -228,10 +228,10 @@ func (n *nodeMeans) add(low, high nodeMean) {
 	}
 }
 
-// reduction is what the values of a column come to.
+// reduction is a column's values reduced: their moments and deciles.
 type reduction struct {
 	quantile.Distribution
-	certified *quantile.Summary // for the job's output; nil: it has none
+	certified *quantile.Summary // for the job's output; nil: without
 	share     *quantile.Summary // for _system; nil: that takes the values
 }
 
@@ -258,7 +258,7 @@ func (c *column) reduce(sketch int, room *quantile.Joiner) (r reduction) {
 	default: // the job's summary is too small, or there is none
 		values, invalid := c.values, r.Invalid
 		if sketch > 0 {
-			values = values[:r.Count] // no one knows what is behind the valid ones
+			values = values[:r.Count] // the values behind the valid ones are undefined
 		}
 		r.Distribution, quick = room.Certify(values, quantile.Quick)
 		if r.Invalid += invalid; r.Count > 0 {
@@ -268,7 +268,7 @@ func (c *column) reduce(sketch int, room *quantile.Joiner) (r reduction) {
 	return r
 }
 
-// exact is the column of a job whose values are all here.
+// exact reduces a column of which all values are here.
 func (c *column) exact(r *reduction) schemas.JobSummaryMetric {
 	m := schemas.JobSummaryMetric{
 		Name: c.name, Unit: c.unit, Scope: c.scope,
@@ -299,8 +299,8 @@ func certifiedOf(s *quantile.Summary) *schemas.Certified {
 	return &c
 }
 
-// partial is one collector's share of the column for merge. It has moments, which add up, and ranks of some values,
-// which bound the deciles of the whole. r has a certified summary unless it has no value.
+// partial is one collector's share of the column for merge. Its moments add up, and its ranks of some values bound
+// the deciles of the whole. r has a certified summary unless it is empty.
 func (c *column) partial(r *reduction) schemas.JobPartialMetric {
 	return partialOf(&c.metricID, r.Moments(), r.Invalid, &c.nodes, int32(len(c.nodes.means)), r.certified)
 }

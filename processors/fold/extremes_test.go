@@ -13,7 +13,6 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
-	"github.com/weirhpc/weir/processors/foldtest"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -29,13 +28,13 @@ type feed struct {
 
 func newFeed(t *testing.T, fold Fold) *feed {
 	t.Helper()
-	return &feed{t: t, fold: fold, nowMs: foldtest.EpochMs + foldtest.IntervalMs}
+	return &feed{t: t, fold: fold, nowMs: simEpochMs + simT}
 }
 
 func (f *feed) put(records ...schemas.Record) (all Effects) {
 	f.t.Helper()
 	for _, r := range records {
-		fx := f.fold.Apply(Entry{Offset: f.offset, AppendedMs: f.nowMs, Value: foldtest.Encode(f.t, r)})
+		fx := f.fold.Apply(Entry{Offset: f.offset, AppendedMs: f.nowMs, Value: encode(f.t, r)})
 		f.offset++
 		f.counts.Add(fx.Counts)
 		all.Counts.Add(fx.Counts)
@@ -48,7 +47,7 @@ func (f *feed) put(records ...schemas.Record) (all Effects) {
 // closes fails the test unless each record has one fate or is open.
 func (f *feed) closes(open int64) {
 	f.t.Helper()
-	all := foldtest.Fates(f.counts)
+	all := fatesOf(f.counts)
 	if got := f.fold.Progress(f.offset).Open; got != open || all+open != f.offset {
 		f.t.Errorf("%d records: %d open, want %d, and %d with a fate: %+v", f.offset, got, open, all, f.counts)
 	}
@@ -80,16 +79,16 @@ func expectSaid(t *testing.T, fx Effects, want ...string) {
 // between two parts says the same.
 func TestTickInParts(t *testing.T) {
 	parts := []*schemas.Tick{
-		foldtest.Tick(foldtest.EpochMs, true, foldtest.TickJob("a", 1, "n1"), foldtest.TickJob("b", 1, "n1", "n2")),
-		foldtest.Tick(foldtest.EpochMs, true, foldtest.TickJob("c", 1, "n3")),
-		foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("d", 0, "n4"), foldtest.TickJob("_rest", 1, "n5")),
+		tickOf(simEpochMs, true, tickJob("a", 1, "n1"), tickJob("b", 1, "n1", "n2")),
+		tickOf(simEpochMs, true, tickJob("c", 1, "n3")),
+		tickOf(simEpochMs, false, tickJob("d", 0, "n4"), tickJob("_rest", 1, "n5")),
 	}
 	records := []schemas.Record{
-		foldtest.Batch("n1", "a", foldtest.EpochMs, foldtest.IntervalMs, 1), foldtest.Batch("n2", "b", foldtest.EpochMs, foldtest.IntervalMs, 2),
-		foldtest.Batch("n3", "c", foldtest.EpochMs, foldtest.IntervalMs, 3), foldtest.Batch("n4", "d", foldtest.EpochMs, foldtest.IntervalMs, 4),
-		foldtest.Batch("n1", "nobody", foldtest.EpochMs, foldtest.IntervalMs, 5),
+		batch("n1", "a", simEpochMs, simT, 1), batch("n2", "b", simEpochMs, simT, 2),
+		batch("n3", "c", simEpochMs, simT, 3), batch("n4", "d", simEpochMs, simT, 4),
+		batch("n1", "nobody", simEpochMs, simT, 5),
 	}
-	f := newFeed(t, NewCollector(foldtest.Cluster, 0, 1, nil))
+	f := newFeed(t, NewCollector(simCluster, 0, 1, nil))
 	f.put(records...)
 	f.closes(5)
 	expectSaid(t, f.put(parts[0]), "a 1/1", "b 1/2")
@@ -99,7 +98,7 @@ func TestTickInParts(t *testing.T) {
 		t.Errorf("after the first part: %+v", p)
 	}
 	expectSaid(t, f.put(parts[1], parts[0]), "c 1/1") // a part twice
-	fx := f.put(foldtest.Batch("n2", "a", foldtest.EpochMs, foldtest.IntervalMs, 6))
+	fx := f.put(batch("n2", "a", simEpochMs, simT, 6))
 	if fx.Counts.Late != 1 {
 		t.Errorf("a record of a job that is closed: %+v", fx.Counts)
 	}
@@ -111,22 +110,22 @@ func TestTickInParts(t *testing.T) {
 			t.Errorf("a second copy says %v", saidOf(fx.Outputs))
 		}
 	}
-	if p := f.fold.Progress(f.offset); *p.Closed != foldtest.EpochMs || p.Hold != f.offset || len(p.Loads) != 3 {
+	if p := f.fold.Progress(f.offset); *p.Closed != simEpochMs || p.Hold != f.offset || len(p.Loads) != 3 {
 		t.Errorf("at the end: %+v", p)
 	}
 
-	successor := newFeed(t, NewCollector(foldtest.Cluster, 0, 1, p))
+	successor := newFeed(t, NewCollector(simCluster, 0, 1, p))
 	var again Effects
 	for _, r := range append(slices.Clone(records), parts[0], parts[1], parts[2]) {
 		again = successor.put(r)
 	}
 	for i, o := range again.Outputs {
-		if !bytes.Equal(foldtest.Encode(t, o), foldtest.Encode(t, last.Outputs[i])) {
+		if !bytes.Equal(encode(t, o), encode(t, last.Outputs[i])) {
 			t.Errorf("a successor says %v", saidOf(again.Outputs))
 		}
 	}
 
-	first := newFeed(t, NewCollector(foldtest.Cluster, 0, 1, nil)) // nothing but a part: it opens the interval
+	first := newFeed(t, NewCollector(simCluster, 0, 1, nil)) // nothing but a part: it opens the interval
 	first.put(&schemas.Gap{Node: "n1"}, parts[0])
 	if p := first.fold.Progress(first.offset); p.Hold != 1 {
 		t.Errorf("hold %d would not read the part again", p.Hold)
@@ -138,15 +137,15 @@ func TestTickInParts(t *testing.T) {
 func TestTickWithoutItsLastPart(t *testing.T) {
 	begin := func(t *testing.T) *feed {
 		t.Helper()
-		f := newFeed(t, NewCollector(foldtest.Cluster, 0, 1, nil))
-		f.put(foldtest.Batch("n1", "a", foldtest.EpochMs, foldtest.IntervalMs, 1), foldtest.Batch("n2", "b", foldtest.EpochMs, foldtest.IntervalMs, 2))
-		expectSaid(t, f.put(foldtest.Tick(foldtest.EpochMs, true, foldtest.TickJob("a", 1, "n1"))), "a 1/1")
+		f := newFeed(t, NewCollector(simCluster, 0, 1, nil))
+		f.put(batch("n1", "a", simEpochMs, simT, 1), batch("n2", "b", simEpochMs, simT, 2))
+		expectSaid(t, f.put(tickOf(simEpochMs, true, tickJob("a", 1, "n1"))), "a 1/1")
 		return f
 	}
 	t.Run("a Tick of a later interval", func(t *testing.T) {
 		f := begin(t)
-		f.nowMs += foldtest.IntervalMs
-		fx := f.put(foldtest.Tick(foldtest.EpochMs+foldtest.IntervalMs, false, foldtest.TickJob("a", 1, "n1")))
+		f.nowMs += simT
+		fx := f.put(tickOf(simEpochMs+simT, false, tickJob("a", 1, "n1")))
 		expectSaid(t, fx, "_system 1/1", "watermark", "a 0/1", "_system 0/1", "watermark")
 		if f.counts.Misrouted != 1 {
 			t.Errorf("%+v", f.counts)
@@ -155,25 +154,25 @@ func TestTickWithoutItsLastPart(t *testing.T) {
 	})
 	t.Run("a Tick of an earlier interval", func(t *testing.T) {
 		f := begin(t)
-		expectSaid(t, f.put(foldtest.Tick(foldtest.EpochMs-foldtest.IntervalMs, false, foldtest.TickJob("a", 1, "n1"))))
-		expectSaid(t, f.put(foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("b", 1, "n2"))), "b 1/1", "_system 2/2", "watermark")
+		expectSaid(t, f.put(tickOf(simEpochMs-simT, false, tickJob("a", 1, "n1"))))
+		expectSaid(t, f.put(tickOf(simEpochMs, false, tickJob("b", 1, "n2"))), "b 1/1", "_system 2/2", "watermark")
 		f.closes(0)
 	})
 	t.Run("another length", func(t *testing.T) {
 		f := begin(t)
-		other := foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("b", 1, "n2"))
-		other.IntervalMs = foldtest.IntervalMs / 2
+		other := tickOf(simEpochMs, false, tickJob("b", 1, "n2"))
+		other.IntervalMs = simT / 2
 		fx := f.put(other)
 		if len(fx.Rejects) != 1 || len(fx.Outputs) > 0 {
 			t.Errorf("%+v", fx)
 		}
-		expectSaid(t, f.put(foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("b", 1, "n2"))), "b 1/1", "_system 2/2", "watermark")
+		expectSaid(t, f.put(tickOf(simEpochMs, false, tickJob("b", 1, "n2"))), "b 1/1", "_system 2/2", "watermark")
 		f.closes(0)
 	})
 	t.Run("the outage", func(t *testing.T) {
 		f := begin(t)
-		f.nowMs = foldtest.EpochMs + (config.Outage+2)*foldtest.IntervalMs
-		expectSaid(t, f.put(foldtest.Batch("n1", "a", f.nowMs-foldtest.IntervalMs, foldtest.IntervalMs, 1)), "_system 1/1", "watermark")
+		f.nowMs = simEpochMs + (config.Outage+2)*simT
+		expectSaid(t, f.put(batch("n1", "a", f.nowMs-simT, simT, 1)), "_system 1/1", "watermark")
 		f.closes(1)
 		if p := f.fold.Progress(f.offset); p.Hold != f.offset-1 {
 			t.Errorf("hold %d of %d", p.Hold, f.offset)
@@ -191,7 +190,7 @@ func TestTickWithoutItsLastPart(t *testing.T) {
 				node[i] = job + number[i]
 				sent += len(node[i])
 			}
-			fx := f.put(foldtest.Tick(foldtest.EpochMs, true, foldtest.TickJob(fmt.Sprint("j", n), 1, node[:]...)))
+			fx := f.put(tickOf(simEpochMs, true, tickJob(fmt.Sprint("j", n), 1, node[:]...)))
 			if sent > 40<<20 {
 				t.Fatalf("%d bytes of Ticks, and the interval is open", sent)
 			}
@@ -205,25 +204,25 @@ func TestTickWithoutItsLastPart(t *testing.T) {
 
 // TestLoadsFitIntoProgress: a Progress that could not be read again would stop its partition for ever.
 func TestLoadsFitIntoProgress(t *testing.T) {
-	f := newFeed(t, NewCollector(foldtest.Cluster, 0, 1, nil))
+	f := newFeed(t, NewCollector(simCluster, 0, 1, nil))
 	jobs, aPart := kafkatest.Cases(100_000, 20_000), 10_000
 	id := func(n int) string { return fmt.Sprintf("%064d", n) }
 	for n := range jobs {
-		b := foldtest.Batch("n1", id(n), foldtest.EpochMs, foldtest.IntervalMs, 1)
+		b := batch("n1", id(n), simEpochMs, simT, 1)
 		if n%50 == 7 {
 			b.RunID = "more-bytes"
 		}
 		f.put(b)
 	}
 	for from := 0; from < jobs; from += aPart {
-		tick := foldtest.Tick(foldtest.EpochMs, from+aPart < jobs)
+		tick := tickOf(simEpochMs, from+aPart < jobs)
 		for n := from; n < from+aPart; n++ {
-			tick.Jobs = append(tick.Jobs, foldtest.TickJob(id(n), 1, "n1"))
+			tick.Jobs = append(tick.Jobs, tickJob(id(n), 1, "n1"))
 		}
 		f.put(tick)
 	}
 	p := f.fold.Progress(f.offset)
-	value := foldtest.Encode(t, p)
+	value := encode(t, p)
 	if _, err := schemas.Unmarshal(value); err != nil || len(value) > 1<<20+1000 {
 		t.Fatalf("%d bytes: %v", len(value), err)
 	}
@@ -265,7 +264,7 @@ func TestOutputsHaveBoundedColumns(t *testing.T) {
 	for n := range nodes {
 		node := fmt.Sprint("n", n)
 		job.Nodes = append(job.Nodes, node)
-		b := wide(node, "j", foldtest.EpochMs, foldtest.IntervalMs, "", 0)
+		b := wide(node, "j", simEpochMs, simT, "", 0)
 		for m := range each {
 			name := fmt.Sprintf("m%05d", m*nodes+n)
 			b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{
@@ -278,9 +277,9 @@ func TestOutputsHaveBoundedColumns(t *testing.T) {
 	var want []byte
 	for range 3 {
 		r.Shuffle(len(records), func(i, k int) { records[i], records[k] = records[k], records[i] })
-		f := newFeed(t, NewCollector(foldtest.Cluster, 0, 1, nil))
+		f := newFeed(t, NewCollector(simCluster, 0, 1, nil))
 		f.put(records...)
-		fx := f.put(foldtest.Tick(foldtest.EpochMs, false, job, foldtest.TickJob("_rest", 1, "n9")))
+		fx := f.put(tickOf(simEpochMs, false, job, tickJob("_rest", 1, "n9")))
 		s, machine := fx.Outputs[0].(*schemas.JobSummary), fx.Outputs[2].(*schemas.JobPartial)
 		if len(s.Metrics) != 1024 || s.Metrics[0].Name != "cpu_user" || s.Metrics[1023].Name != "m01022" ||
 			s.NodesReported != nodes {
@@ -290,7 +289,7 @@ func TestOutputsHaveBoundedColumns(t *testing.T) {
 		if len(machine.Metrics) != 1024 || fx.Counts.Surplus != surplus {
 			t.Fatalf("%d metrics of _system, %d left out, not %d", len(machine.Metrics), fx.Counts.Surplus, surplus)
 		}
-		got := append(foldtest.Encode(t, s), foldtest.Encode(t, machine)...)
+		got := append(encode(t, s), encode(t, machine)...)
 		if want != nil && !bytes.Equal(got, want) {
 			t.Fatal("another order of arrival gives other outputs")
 		}
@@ -298,12 +297,12 @@ func TestOutputsHaveBoundedColumns(t *testing.T) {
 	}
 
 	// Jobs that each have few metrics, and _system that has all of them.
-	f := newFeed(t, NewCollector(foldtest.Cluster, 0, 1, nil))
-	tick := foldtest.Tick(foldtest.EpochMs, false)
+	f := newFeed(t, NewCollector(simCluster, 0, 1, nil))
+	tick := tickOf(simEpochMs, false)
 	for n := range 9 {
 		id := fmt.Sprint("j", n)
-		f.put(wide("n1", id, foldtest.EpochMs, foldtest.IntervalMs, string(rune('z'-n)), 500))
-		tick.Jobs = append(tick.Jobs, foldtest.TickJob(id, 1, "n1"))
+		f.put(wide("n1", id, simEpochMs, simT, string(rune('z'-n)), 500))
+		tick.Jobs = append(tick.Jobs, tickJob(id, 1, "n1"))
 	}
 	fx := f.put(tick)
 	machine := fx.Outputs[9].(*schemas.JobPartial)
@@ -316,9 +315,9 @@ func TestOutputsHaveBoundedColumns(t *testing.T) {
 	}
 
 	// Shares that together have more.
-	m := newFeed(t, NewMerger(foldtest.Cluster, simCollectors, nil))
+	m := newFeed(t, NewMerger(simCluster, simCollectors, nil))
 	for c := range int32(simCollectors) {
-		p := foldtest.Partial("all", c, foldtest.EpochMs, simCollectors)
+		p := partial("all", c, simEpochMs, simCollectors)
 		one := p.Metrics[0]
 		for n := range 600 {
 			one.Name = fmt.Sprintf("m%d-%03d", c, n)
@@ -341,11 +340,11 @@ func TestLargestOutputsFit(t *testing.T) {
 	node := name(0)
 	const many, most64 = math.MaxInt32, math.MaxInt64
 	p := &schemas.JobPartial{
-		Cluster: node, JobID: node, Restart: many, IntervalStart: foldtest.EpochMs, IntervalMs: foldtest.IntervalMs,
+		Cluster: node, JobID: node, Restart: many, IntervalStart: simEpochMs, IntervalMs: simT,
 		Collector: many, Parts: many, JobNodes: many, NodesExpected: many, NodesReported: many,
 	}
 	s := &schemas.JobSummary{
-		Cluster: node, JobID: node, Restart: many, IntervalStart: foldtest.EpochMs, IntervalMs: foldtest.IntervalMs,
+		Cluster: node, JobID: node, Restart: many, IntervalStart: simEpochMs, IntervalMs: simT,
 		Method: schemas.MethodEstimated, Parts: many, PartsReported: many, NodesExpected: many, NodesReported: many,
 	}
 	column := make([]float64, 100_000)
@@ -370,10 +369,10 @@ func TestLargestOutputsFit(t *testing.T) {
 			Deciles: &eleven, RankError: &v, Lo: &eleven, Hi: &eleven, Certified: certifiedOf(&certified),
 		})
 	}
-	job, summary := len(foldtest.Encode(t, p)), len(foldtest.Encode(t, s))
+	job, summary := len(encode(t, p)), len(encode(t, s))
 
 	// 80,000 nodes that all collectors have: _system names as many as fit, and counts the others as its own.
-	f := newFeed(t, NewCollector(foldtest.Cluster, 0, 2, nil))
+	f := newFeed(t, NewCollector(simCluster, 0, 2, nil))
 	const nodes, aPart = 80_000, 20_000
 	var fx Effects
 	for from := 0; from < nodes; from += aPart {
@@ -381,7 +380,7 @@ func TestLargestOutputsFit(t *testing.T) {
 		for n := from; n < from+aPart; n++ {
 			names = append(names, fmt.Sprintf("%064d", n))
 		}
-		tick := foldtest.Tick(foldtest.EpochMs, from+aPart < nodes, foldtest.TickJob(fmt.Sprint("j", from), 1, names...))
+		tick := tickOf(simEpochMs, from+aPart < nodes, tickJob(fmt.Sprint("j", from), 1, names...))
 		tick.Shared = names
 		fx = f.put(tick)
 	}
@@ -390,7 +389,7 @@ func TestLargestOutputsFit(t *testing.T) {
 		machine.Shared[n-1].Node != fmt.Sprintf("%064d", n-1) {
 		t.Errorf("%d shared nodes and %d others of %d", n, machine.NodesExpected, nodes)
 	}
-	share := len(foldtest.Encode(t, machine))
+	share := len(encode(t, machine))
 	t.Logf("JobPartial %d bytes, JobSummary %d, the nodes of _system %d; a message %d",
 		job, summary, share, schemas.MaxMessageBytes)
 	for what, size := range map[string]int{"JobPartial": job, "JobSummary": summary, "_system": job + share} {
@@ -405,22 +404,22 @@ func TestLargestOutputsFit(t *testing.T) {
 func TestSystemCountsNodes(t *testing.T) {
 	records := [][]schemas.Record{
 		{
-			foldtest.Batch("n1", "a", foldtest.EpochMs, foldtest.IntervalMs, 1), foldtest.Batch("n1", "gone", foldtest.EpochMs, foldtest.IntervalMs, 3),
-			foldtest.Batch("n2", "gone", foldtest.EpochMs, foldtest.IntervalMs, 5), nodeSummary("n3", "local-gone", foldtest.EpochMs, foldtest.IntervalMs),
-			foldtest.Batch("n2", "nobody", foldtest.EpochMs, foldtest.IntervalMs, 99), foldtest.Batch("n1", "a", foldtest.EpochMs, foldtest.IntervalMs, 98),
+			batch("n1", "a", simEpochMs, simT, 1), batch("n1", "gone", simEpochMs, simT, 3),
+			batch("n2", "gone", simEpochMs, simT, 5), nodeSummary("n3", "local-gone", simEpochMs, simT),
+			batch("n2", "nobody", simEpochMs, simT, 99), batch("n1", "a", simEpochMs, simT, 98),
 		},
-		{foldtest.Batch("n1", "_rest", foldtest.EpochMs, foldtest.IntervalMs, 7), foldtest.Batch("n4", "b", foldtest.EpochMs, foldtest.IntervalMs, 9)},
+		{batch("n1", "_rest", simEpochMs, simT, 7), batch("n4", "b", simEpochMs, simT, 9)},
 	}
 	ticks := []*schemas.Tick{
-		foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("a", 1, "n1"), foldtest.TickJob("b", 1, "n5"),
-			foldtest.TickJob("gone", 0, "n1", "n2"), foldtest.TickJob("local-gone", 0, "n3")),
-		foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("_rest", 1, "n1", "n2"), foldtest.TickJob("b", 1, "n4", "n5")),
+		tickOf(simEpochMs, false, tickJob("a", 1, "n1"), tickJob("b", 1, "n5"),
+			tickJob("gone", 0, "n1", "n2"), tickJob("local-gone", 0, "n3")),
+		tickOf(simEpochMs, false, tickJob("_rest", 1, "n1", "n2"), tickJob("b", 1, "n4", "n5")),
 	}
 	ticks[0].Shared, ticks[1].Shared = []string{"n1", "n2", "n5"}, []string{"n5", "n2", "n1", "not-listed"}
-	m := newFeed(t, NewMerger(foldtest.Cluster, 2, nil))
+	m := newFeed(t, NewMerger(simCluster, 2, nil))
 	var merged *schemas.JobSummary
 	for c := range int32(2) {
-		f := newFeed(t, NewCollector(foldtest.Cluster, c, 2, nil))
+		f := newFeed(t, NewCollector(simCluster, c, 2, nil))
 		f.put(records[c]...)
 		fx := f.put(ticks[c])
 		share := fx.Outputs[len(fx.Outputs)-2].(*schemas.JobPartial)
@@ -455,10 +454,10 @@ func TestSystemCountsNodes(t *testing.T) {
 
 // TestOlderSharesMerge: a share written before node_means and shared existed is merged as it was then.
 func TestOlderSharesMerge(t *testing.T) {
-	m := newFeed(t, NewMerger(foldtest.Cluster, 2, nil))
+	m := newFeed(t, NewMerger(simCluster, 2, nil))
 	var fx Effects
 	for c := range int32(2) {
-		p := foldtest.Partial("all", c, foldtest.EpochMs, 2) // node_means 0
+		p := partial("all", c, simEpochMs, 2) // node_means 0
 		fx = m.put(p)
 	}
 	if got := *fx.Outputs[0].(*schemas.JobSummary).Metrics[0].NodeStddev; got != 0.5 {
@@ -507,10 +506,10 @@ func TestExactMeansOneThing(t *testing.T) {
 		"no metrics, no record": {nil, schemas.MethodEstimated, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newFeed(t, NewMerger(foldtest.Cluster, 2, nil))
+			m := newFeed(t, NewMerger(simCluster, 2, nil))
 			var s *schemas.JobSummary
 			for collector := range int32(2) {
-				p := foldtest.Partial("two", collector, foldtest.EpochMs, 2)
+				p := partial("two", collector, simEpochMs, 2)
 				p.Metrics = c.metrics
 				for _, o := range m.put(p).Outputs {
 					s = o.(*schemas.JobSummary)
@@ -531,11 +530,11 @@ func TestExactMeansOneThing(t *testing.T) {
 			}
 		})
 	}
-	f := newFeed(t, NewCollector(foldtest.Cluster, 0, 1, nil))
-	empty := foldtest.Batch("n2", "empty", foldtest.EpochMs, foldtest.IntervalMs, 1)
+	f := newFeed(t, NewCollector(simCluster, 0, 1, nil))
+	empty := batch("n2", "empty", simEpochMs, simT, 1)
 	empty.Metrics = nil
 	f.put(empty)
-	fx := f.put(foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("silent", 1, "n1"), foldtest.TickJob("empty", 1, "n2")))
+	fx := f.put(tickOf(simEpochMs, false, tickJob("silent", 1, "n1"), tickJob("empty", 1, "n2")))
 	for _, o := range fx.Outputs[:2] {
 		if s := o.(*schemas.JobSummary); s.Method != schemas.MethodEstimated {
 			t.Errorf("%s has no metrics and is %s", s.JobID, s.Method)
@@ -547,23 +546,23 @@ func TestExactMeansOneThing(t *testing.T) {
 // the others and holds nothing up.
 func TestOneNodeWithAnotherInterval(t *testing.T) {
 	run := func(wrong bool) (said []string, f *feed) {
-		f = newFeed(t, NewCollector(foldtest.Cluster, 0, 1, nil))
-		f.put(foldtest.Tick(foldtest.EpochMs-foldtest.IntervalMs, false)) // the partition knows the interval
+		f = newFeed(t, NewCollector(simCluster, 0, 1, nil))
+		f.put(tickOf(simEpochMs-simT, false)) // the partition knows the interval
 		for i := range int64(3 * config.Outage) {
-			start := foldtest.EpochMs + i*foldtest.IntervalMs
-			f.nowMs = start + foldtest.IntervalMs
+			start := simEpochMs + i*simT
+			f.nowMs = start + simT
 			if wrong {
-				for _, length := range []int64{1, 7, 10 * foldtest.IntervalMs, 24 * 3600 * 1000} {
+				for _, length := range []int64{1, 7, 10 * simT, 24 * 3600 * 1000} {
 					at := f.nowMs / length * length
-					f.put(foldtest.Batch("n9", "j", at-length, length, 99), foldtest.Batch("n9", "j", at, length, 99))
+					f.put(batch("n9", "j", at-length, length, 99), batch("n9", "j", at, length, 99))
 				}
 			}
-			f.put(foldtest.Batch("n1", "j", start, foldtest.IntervalMs, float64(i)))
+			f.put(batch("n1", "j", start, simT, float64(i)))
 			if i/config.Outage == 1 && i%config.Outage < 60 {
 				continue // Ticks stay away for less than the outage
 			}
-			for _, o := range f.put(foldtest.Tick(start, false, foldtest.TickJob("j", 1, "n1", "n9"))).Outputs {
-				said = append(said, string(foldtest.Encode(t, o)))
+			for _, o := range f.put(tickOf(start, false, tickJob("j", 1, "n1", "n9"))).Outputs {
+				said = append(said, string(encode(t, o)))
 			}
 			p := f.fold.Progress(f.offset)
 			if held := f.fold.(*Collector).held(); held > 8 || p.Hold < f.offset-60 || p.Open > 8 {
@@ -586,28 +585,28 @@ func TestOneNodeWithAnotherInterval(t *testing.T) {
 
 // TestOpenCountsPartials: Watermarks do not count, nor does what was emitted.
 func TestOpenCountsPartials(t *testing.T) {
-	f := newFeed(t, NewMerger(foldtest.Cluster, simCollectors, nil))
-	f.put(foldtest.Partial("two", 0, foldtest.EpochMs, 2), foldtest.Partial("all", 0, foldtest.EpochMs, 3),
-		&schemas.Watermark{Collector: 0, IntervalStart: foldtest.EpochMs, IntervalMs: foldtest.IntervalMs})
+	f := newFeed(t, NewMerger(simCluster, simCollectors, nil))
+	f.put(partial("two", 0, simEpochMs, 2), partial("all", 0, simEpochMs, 3),
+		&schemas.Watermark{Collector: 0, IntervalStart: simEpochMs, IntervalMs: simT})
 	f.closes(2)
-	f.put(foldtest.Partial("two", 1, foldtest.EpochMs, 2), foldtest.Partial("two", 1, foldtest.EpochMs, 2))
+	f.put(partial("two", 1, simEpochMs, 2), partial("two", 1, simEpochMs, 2))
 	f.closes(1)
-	f.nowMs += 100 * foldtest.IntervalMs
-	f.put(&schemas.Watermark{Collector: 1, IntervalStart: foldtest.EpochMs + 70*foldtest.IntervalMs, IntervalMs: foldtest.IntervalMs})
+	f.nowMs += 100 * simT
+	f.put(&schemas.Watermark{Collector: 1, IntervalStart: simEpochMs + 70*simT, IntervalMs: simT})
 	f.closes(0)
 }
 
 // TestWatermarkOfAnotherInterval: a Watermark with a wrong interval_ms drops no window that is in time for everybody
 // else.
 func TestWatermarkOfAnotherInterval(t *testing.T) {
-	f := newFeed(t, NewMerger(foldtest.Cluster, simCollectors, nil))
+	f := newFeed(t, NewMerger(simCluster, simCollectors, nil))
 	for c := range int32(simCollectors) {
-		f.put(&schemas.Watermark{Collector: c, IntervalStart: foldtest.EpochMs, IntervalMs: foldtest.IntervalMs})
+		f.put(&schemas.Watermark{Collector: c, IntervalStart: simEpochMs, IntervalMs: simT})
 	}
-	next := foldtest.EpochMs + foldtest.IntervalMs
-	f.nowMs += 2 * foldtest.IntervalMs
-	f.put(foldtest.Partial("two", 0, next, 2), &schemas.Watermark{Collector: 0, IntervalStart: next + 1000, IntervalMs: 1})
-	f.put(foldtest.Partial("two", 1, next, 2))
+	next := simEpochMs + simT
+	f.nowMs += 2 * simT
+	f.put(partial("two", 0, next, 2), &schemas.Watermark{Collector: 0, IntervalStart: next + 1000, IntervalMs: 1})
+	f.put(partial("two", 1, next, 2))
 	if p := f.fold.Progress(f.offset); p.Open != 0 || p.Dropped != nil && *p.Dropped >= next {
 		t.Errorf("%+v", p)
 	}
@@ -685,7 +684,7 @@ func hostileCertified(r *rand.Rand, n int64) schemas.Certified {
 var units = []string{"1", "", "percent"}
 
 func hostileRecord(r *rand.Rand, node, job string) schemas.Record {
-	h := foldtest.Header(node, job, foldtest.EpochMs, foldtest.IntervalMs)
+	h := header(node, job, simEpochMs, simT)
 	for c := range int32(r.IntN(200)) {
 		h.Cpus = append(h.Cpus, c+2)
 	}
@@ -750,8 +749,8 @@ func hostileDeciles(r *rand.Rand, c *schemas.Certified) []float64 {
 func hostilePartial(r *rand.Rand, collector int32) *schemas.JobPartial {
 	nodes := []int32{0, 1, 5, schemas.MaxNodes}[r.IntN(4)]
 	p := &schemas.JobPartial{
-		Cluster: foldtest.Cluster, JobID: []string{"two", schemas.JobSystem}[r.IntN(2)],
-		IntervalStart: foldtest.EpochMs, IntervalMs: foldtest.IntervalMs,
+		Cluster: simCluster, JobID: []string{"two", schemas.JobSystem}[r.IntN(2)],
+		IntervalStart: simEpochMs, IntervalMs: simT,
 		Collector: collector, Parts: simCollectors, JobNodes: nodes, NodesExpected: nodes, NodesReported: nodes,
 	}
 	for n := range r.IntN(3) {
@@ -796,7 +795,7 @@ func (h *hostile) apply(f Fold, rec schemas.Record) Effects {
 		if err := o.Validate(); err != nil {
 			h.t.Fatalf("%s: %v", h.what, err)
 		}
-		if _, err := schemas.Unmarshal(foldtest.Encode(h.t, o)); err != nil {
+		if _, err := schemas.Unmarshal(encode(h.t, o)); err != nil {
 			h.t.Fatalf("%s: %v", h.what, err)
 		}
 		if p, ok := o.(*schemas.JobPartial); ok {
@@ -816,10 +815,10 @@ func (h *hostile) apply(f Fold, rec schemas.Record) Effects {
 func (h *hostile) interval(r *rand.Rand) {
 	h.t.Helper()
 	h.offset = 0
-	merger := NewMerger(foldtest.Cluster, simCollectors, nil)
+	merger := NewMerger(simCluster, simCollectors, nil)
 	for collector := range int32(simCollectors) {
-		fold := NewCollector(foldtest.Cluster, collector, simCollectors, nil)
-		tick := foldtest.Tick(foldtest.EpochMs, false)
+		fold := NewCollector(simCluster, collector, simCollectors, nil)
+		tick := tickOf(simEpochMs, false)
 		for j, parts := range []int32{0, 1, 1, 2, simCollectors} {
 			id := []string{"gone", "local", "one", "two", "all"}[j]
 			job := schemas.TickJob{JobID: id, Parts: parts, JobNodes: int32(1 + r.IntN(2)*r.IntN(schemas.MaxNodes))}
@@ -838,7 +837,7 @@ func (h *hostile) interval(r *rand.Rand) {
 		h.apply(merger, hostilePartial(r, collector))
 	}
 	for collector := range int32(simCollectors) {
-		h.apply(merger, &schemas.Watermark{Collector: collector, IntervalStart: foldtest.EpochMs, IntervalMs: foldtest.IntervalMs})
+		h.apply(merger, &schemas.Watermark{Collector: collector, IntervalStart: simEpochMs, IntervalMs: simT})
 	}
 }
 
@@ -859,7 +858,7 @@ func TestHostileInputsGiveValidOutputs(t *testing.T) {
 		}
 		return h
 	}
-	run(foldtest.NewSeed(), uint64(kafkatest.Cases(2000, 40)))
+	run(newSeed(), uint64(kafkatest.Cases(2000, 40)))
 	if h := run(1, 10); h.rejects == 0 { // the same in every run
 		t.Error("no input was hostile")
 	}

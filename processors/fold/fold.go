@@ -21,7 +21,7 @@ import (
 // Entry is one record of a partition's log.
 type Entry struct {
 	Offset     int64
-	AppendedMs int64 // by the broker's clock; in job-summary by that of whoever committed
+	AppendedMs int64 // by the broker's clock; in job-summary by the clock of the committing process
 	Value      []byte
 }
 
@@ -93,7 +93,7 @@ func isAhead(start, lengthMs, appendedMs int64) bool {
 // Ledger is the state of a partition that both folds keep beside its open windows.
 type Ledger struct {
 	closed         int64 // intervals up to here are closed
-	closedLengthMs int64 // interval_ms of what closed the last one
+	closedLengthMs int64 // interval_ms of the Tick or Watermark that closed the last one
 	dropped        int64 // intervals up to here were dropped, since nothing closed them
 	first          map[int64]int64
 	rejected       map[int64]bool // offsets; a replay rejects them again, even if this version can read them
@@ -101,8 +101,8 @@ type Ledger struct {
 	Begun          int64          // offset of the first Tick of an interval that waits for its last one, or none
 }
 
-// NewLedger goes on from a Progress; nil is the beginning of the partition. It knows what the predecessor closed, so
-// that records of a replay have the fate that they had.
+// NewLedger goes on from a Progress; nil is the beginning of the partition. It knows the intervals that the predecessor
+// closed, so that records of a replay have the fate that they had.
 func NewLedger(p *schemas.Progress) Ledger {
 	l := Ledger{closed: Never, dropped: Never, first: map[int64]int64{}, rejected: map[int64]bool{}, Begun: None}
 	if p == nil {
@@ -141,7 +141,7 @@ func (l *Ledger) forgetClosed() []int64 {
 	return gone
 }
 
-// giveUp drops the intervals up to start, and returns those that were open. A later replay finds them dropped, too.
+// giveUp drops the intervals up to start, and returns the open ones. A later replay finds them dropped, too.
 func (l *Ledger) giveUp(start int64) []int64 {
 	l.dropped = max(l.dropped, start)
 	return l.forgetClosed()
@@ -166,7 +166,8 @@ func (l *Ledger) Refuse(e Entry, why string) Effects {
 // hold returns where a successor must begin to fold: the first record of any interval that is neither closed nor
 // dropped. An interval that waits for its last Tick holds at its first one.
 //
-// Intervals count, not windows. An interval without windows may still have records whose fate a replay must find again.
+// Intervals count, not windows. An interval without windows may still have records, and a replay must find their fate
+// again.
 func (l *Ledger) hold(position int64) int64 {
 	position = min(position, l.Begun)
 	for _, offset := range l.first {

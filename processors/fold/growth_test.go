@@ -19,7 +19,6 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/config/sizing"
-	"github.com/weirhpc/weir/processors/foldtest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -238,7 +237,7 @@ func measureGrowth(t *testing.T, p *sizing.Point, runs int) {
 	cfg := config.Default()
 	g := &growthRun{t: t, p: p, rounds: 1 + runs*each, random: rand.New(rand.NewPCG(1, uint64(p.Values())))}
 	g.sizes = sizing.JobSizes(p.Nodes, p.Jobs)
-	g.at = place(p.Shape, int(cfg.CollectorBytes())/len(foldtest.Encode(t, g.record(0, 0, 0))))
+	g.at = place(p.Shape, int(cfg.CollectorBytes())/len(encode(t, g.record(0, 0, 0))))
 	g.parts = make([]int32, p.Jobs)
 	p.Parts, p.Ranks = 0, 0
 	for _, shares := range g.at {
@@ -271,11 +270,11 @@ func measureGrowth(t *testing.T, p *sizing.Point, runs int) {
 
 // record is what a node sends. Values are exponential, mostly 0, or integers, by metric and job.
 func (g *growthRun) record(job, node, round int) *schemas.CounterBatch {
-	start := foldtest.EpochMs + int64(round)*foldtest.IntervalMs
+	start := simEpochMs + int64(round)*simT
 	r := &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{
-		Cluster: foldtest.Cluster, Node: fmt.Sprintf("r%05dn%05d", job, node),
+		Cluster: simCluster, Node: fmt.Sprintf("r%05dn%05d", job, node),
 		BootID: "0c7d8a52-3a3e-4c57-9a55-0a1b2c3d4e5f", RunID: "0123456789abcdef", Seq: int64(round) + 1_000_000,
-		IntervalStart: start, IntervalMs: foldtest.IntervalMs, SampledAt: 1000 * (start + foldtest.IntervalMs), SentAt: start + foldtest.IntervalMs + 100,
+		IntervalStart: start, IntervalMs: simT, SampledAt: 1000 * (start + simT), SentAt: start + simT + 100,
 		JobID: jobName(job), Cpus: make([]int32, g.p.Cores), Epoch: 1000,
 	}}
 	for c := range r.Cpus {
@@ -308,7 +307,7 @@ func jobName(job int) string { return fmt.Sprint(4_000_000 + job) }
 func (g *growthRun) collect(first, end int32) {
 	var folds []*Collector
 	for partition := first; partition < end; partition++ {
-		fold := NewCollector(foldtest.Cluster, partition, int32(g.p.Partitions), nil)
+		fold := NewCollector(simCluster, partition, int32(g.p.Partitions), nil)
 		fold.Sketch = config.Default().Collect.Sketch
 		folds = append(folds, fold)
 	}
@@ -380,20 +379,20 @@ func (g *growthRun) tick(fold *Collector, tick Entry, round int) {
 
 // entries are the records of a partition in a round, and its Tick.
 func (g *growthRun) entries(partition int32, round int) (records []Entry, tick Entry) {
-	start := foldtest.EpochMs + int64(round)*foldtest.IntervalMs
-	t := &schemas.Tick{IntervalStart: start, IntervalMs: foldtest.IntervalMs}
+	start := simEpochMs + int64(round)*simT
+	t := &schemas.Tick{IntervalStart: start, IntervalMs: simT}
 	for _, x := range g.at[partition] {
 		job := schemas.TickJob{JobID: jobName(x.job), Parts: g.parts[x.job], JobNodes: int32(g.sizes[x.job])}
 		for n := x.first; n < x.first+x.nodes; n++ {
 			r := g.record(x.job, n, round)
 			job.Nodes = append(job.Nodes, r.Node)
-			records = append(records, Entry{AppendedMs: start + foldtest.IntervalMs, Value: bytes.Clone(foldtest.Encode(g.t, r))})
+			records = append(records, Entry{AppendedMs: start + simT, Value: bytes.Clone(encode(g.t, r))})
 		}
 		t.Jobs = append(t.Jobs, job)
 	}
 	// Nodes of all jobs come in turn, in no order.
 	g.random.Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
-	records = append(records, Entry{AppendedMs: start + foldtest.IntervalMs, Value: foldtest.Encode(g.t, t)})
+	records = append(records, Entry{AppendedMs: start + simT, Value: encode(g.t, t)})
 	for i := range records {
 		records[i].Offset = int64(round*(len(records)+1) + i)
 	}
@@ -403,7 +402,7 @@ func (g *growthRun) entries(partition int32, round int) (records []Entry, tick E
 
 // merge folds what the partitions wrote.
 func (g *growthRun) merge() {
-	fold := NewMerger(foldtest.Cluster, int32(g.p.Partitions), nil)
+	fold := NewMerger(simCluster, int32(g.p.Partitions), nil)
 	fold.Sketch = config.Default().Collect.Sketch
 	for round, entries := range g.partial {
 		for i := range entries {

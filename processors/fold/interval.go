@@ -55,7 +55,7 @@ func (r *nodeRecord) header() *schemas.NodeHeader {
 // maxLoadsBytes bounds the loads of a Progress, a quarter of the largest message.
 const maxLoadsBytes = 1 << 20
 
-// heaviest cuts loads to those with most bytes that fit into maxLoadsBytes, in their order. Of equal loads those with
+// heaviest keeps the loads with most bytes that fit into maxLoadsBytes, in their order. Of equal loads the ones with
 // the least keys stay.
 func heaviest(loads []schemas.JobLoad) []schemas.JobLoad {
 	const numbers = 20 // bytes of a load beside its id, at most

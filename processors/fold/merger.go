@@ -24,7 +24,7 @@ import (
 // Fates: rejected; late, with its nodes, for a window that is closed or dropped; duplicate, the second partial of one
 // collector; summarized.
 type Merger struct {
-	// Sketch is the most bytes of a certified summary in a JobSummary; 0: it has none.
+	// Sketch is the most bytes of a certified summary in a JobSummary; 0: without.
 	Sketch int
 
 	Ledger
@@ -81,7 +81,7 @@ func (m *Merger) Apply(e Entry) Effects {
 	}
 }
 
-// add keeps a share until all of its job are here. A late share also counts the nodes whose values are lost with it.
+// add keeps a share until all of its job are here. A late share also counts the nodes that are lost with it.
 func (m *Merger) add(e Entry, p *schemas.JobPartial) Effects {
 	start, late := p.IntervalStart, schemas.ProgressCounts{Late: 1, LateNodes: int64(p.NodesReported)}
 	switch {
@@ -118,7 +118,7 @@ func (m *Merger) add(e Entry, p *schemas.JobPartial) Effects {
 	return m.emit(w)
 }
 
-// watermark closes an interval once every collector has passed it. A collector that stands still would keep all others
+// watermark closes an interval once every collector is past it. A collector that stands still would keep all others
 // open, so after an outage's length intervals are dropped without it.
 func (m *Merger) watermark(e Entry, w *schemas.Watermark) Effects {
 	if w.Collector >= m.collectors {

@@ -4,7 +4,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/weirhpc/weir/processors/foldtest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -43,31 +42,31 @@ func TestNodeMeansAreThoseOfTheNodes(t *testing.T) {
 		"n4": {math.NaN(), -1 / zero, 1 / zero}, // none
 	}
 	batchOf := func(node string) *schemas.CounterBatch {
-		b := foldtest.Batch(node, "j", foldtest.EpochMs, foldtest.IntervalMs, 0)
+		b := batch(node, "j", simEpochMs, simT, 0)
 		b.Cpus, b.Metrics[0].Values = []int32{0, 1, 2}, values[node]
 		return b
 	}
-	one := newFeed(t, NewCollector(foldtest.Cluster, 0, 1, nil))
+	one := newFeed(t, NewCollector(simCluster, 0, 1, nil))
 	for node := range values {
 		one.put(batchOf(node))
 	}
-	whole := summariesOf(one.put(foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("j", 1, "n1", "n2", "n3", "n4"))).Outputs)
+	whole := summariesOf(one.put(tickOf(simEpochMs, false, tickJob("j", 1, "n1", "n2", "n3", "n4"))).Outputs)
 	if len(whole) != 1 {
 		t.Fatalf("%d summaries", len(whole))
 	}
 	checkNodeMeans(t, whole[0], schemas.MethodExact, "n2", -2, "n3", 20)
 
 	// Each node of a split job has a collector of its own. Merge knows the means alone.
-	merger := newFeed(t, NewMerger(foldtest.Cluster, 4, nil))
-	split := foldtest.TickJob("j", 4)
+	merger := newFeed(t, NewMerger(simCluster, 4, nil))
+	split := tickJob("j", 4)
 	split.JobNodes = 4
 	var merged []*schemas.JobSummary
 	for p, node := range []string{"n1", "n2", "n3", "n4"} {
-		f := newFeed(t, NewCollector(foldtest.Cluster, int32(p), 4, nil))
+		f := newFeed(t, NewCollector(simCluster, int32(p), 4, nil))
 		f.put(batchOf(node))
 		part := split
 		part.Nodes = []string{node}
-		for _, o := range f.put(foldtest.Tick(foldtest.EpochMs, false, part)).Outputs {
+		for _, o := range f.put(tickOf(simEpochMs, false, part)).Outputs {
 			for _, s := range summariesOf(merger.put(o).Outputs) {
 				if s.JobID == "j" {
 					merged = append(merged, s)
@@ -81,26 +80,26 @@ func TestNodeMeansAreThoseOfTheNodes(t *testing.T) {
 	checkNodeMeans(t, merged[0], schemas.MethodExact, "n2", -2, "n3", 20)
 
 	// A job of one node is the lowest and the highest.
-	local := newFeed(t, NewCollector(foldtest.Cluster, 0, 1, nil))
+	local := newFeed(t, NewCollector(simCluster, 0, 1, nil))
 	local.put(reducedBatch(batchOf("n1")))
-	reduced := summariesOf(local.put(foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("j", 1, "n1"))).Outputs)
+	reduced := summariesOf(local.put(tickOf(simEpochMs, false, tickJob("j", 1, "n1"))).Outputs)
 	if len(reduced) != 1 {
 		t.Fatalf("%d summaries", len(reduced))
 	}
 	checkNodeMeans(t, reduced[0], schemas.MethodNode, "n1", 6, "n1", 6)
 
 	// Without a value there is no node. A node that an agent does not name has no mean.
-	silent := newFeed(t, NewCollector(foldtest.Cluster, 0, 1, nil))
+	silent := newFeed(t, NewCollector(simCluster, 0, 1, nil))
 	silent.put(batchOf("n4"))
-	none := summariesOf(silent.put(foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("j", 1, "n4"))).Outputs)
+	none := summariesOf(silent.put(tickOf(simEpochMs, false, tickJob("j", 1, "n4"))).Outputs)
 	if m := none[0].Metrics[0]; m.LowNodeMean != nil || m.HighNodeMean != nil || m.Count != 0 {
 		t.Errorf("%+v", m)
 	}
 	nameless := reducedBatch(batchOf("n1"))
 	nameless.Metrics[0].LowNode = nil
-	unnamed := newFeed(t, NewCollector(foldtest.Cluster, 0, 1, nil))
+	unnamed := newFeed(t, NewCollector(simCluster, 0, 1, nil))
 	unnamed.put(nameless)
-	odd := summariesOf(unnamed.put(foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("j", 1, "n1"))).Outputs)
+	odd := summariesOf(unnamed.put(tickOf(simEpochMs, false, tickJob("j", 1, "n1"))).Outputs)
 	if m := odd[0].Metrics[0]; m.LowNodeMean != nil || *m.HighNodeMean != 6 {
 		t.Errorf("%+v", m)
 	}

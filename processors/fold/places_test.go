@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/weirhpc/weir/processors/foldtest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -18,7 +17,7 @@ func metricOf(name, unit, scope string, values ...float64) schemas.CounterBatchM
 
 // batchOf is a record of a node with two CPUs.
 func batchOf(node, job string, metrics ...schemas.CounterBatchMetric) *schemas.CounterBatch {
-	b := foldtest.Batch(node, job, foldtest.EpochMs, foldtest.IntervalMs, 1)
+	b := batch(node, job, simEpochMs, simT, 1)
 	b.Metrics = metrics
 	return b
 }
@@ -49,18 +48,18 @@ func pipeline(t *testing.T, records [][]schemas.Record, ticks []*schemas.Tick) (
 	r := rand.New(rand.NewPCG(3, 4))
 	var want []byte
 	for range 3 {
-		m := newFeed(t, NewMerger(foldtest.Cluster, int32(len(ticks)), nil))
+		m := newFeed(t, NewMerger(simCluster, int32(len(ticks)), nil))
 		var got []byte
 		summaries, surplus = map[string]*schemas.JobSummary{}, 0
 		take := func(outputs []schemas.Record) {
 			for _, s := range summariesOf(outputs) {
 				summaries[s.JobID] = s
-				got = append(got, foldtest.Encode(t, s)...)
+				got = append(got, encode(t, s)...)
 			}
 		}
 		for p, tick := range ticks {
 			r.Shuffle(len(records[p]), func(i, k int) { records[p][i], records[p][k] = records[p][k], records[p][i] })
-			f := newFeed(t, NewCollector(foldtest.Cluster, int32(p), int32(len(ticks)), nil))
+			f := newFeed(t, NewCollector(simCluster, int32(p), int32(len(ticks)), nil))
 			f.put(records[p]...)
 			fx := f.put(tick)
 			surplus += fx.Counts.Surplus
@@ -99,7 +98,7 @@ func TestInventedNamesDisplaceNothing(t *testing.T) {
 				job.Nodes = append(job.Nodes, "hostile")
 				records[p] = append(records[p], batchOf("hostile", "j", invented(schemas.MaxMetrics)...))
 			}
-			ticks[p] = foldtest.Tick(foldtest.EpochMs, false, job)
+			ticks[p] = tickOf(simEpochMs, false, job)
 		}
 		summaries, surplus := pipeline(t, records, ticks)
 		for _, id := range []string{"j", schemas.JobSystem} {
@@ -127,7 +126,7 @@ func TestCatalogueComesFirst(t *testing.T) {
 		batchOf("hostile", "j", invented(schemas.MaxMetrics)...),
 		batchOf("another", "j", invented(schemas.MaxMetrics)...),
 	}
-	tick := foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("j", 1, "n1", "hostile", "another"))
+	tick := tickOf(simEpochMs, false, tickJob("j", 1, "n1", "hostile", "another"))
 	summaries, surplus := pipeline(t, [][]schemas.Record{records}, []*schemas.Tick{tick})
 	for _, s := range summaries {
 		if m := findMetric(s.Metrics, "cpu_user"); m == nil || m.Count != 2 {
@@ -147,7 +146,7 @@ func TestMachineKeepsMetricsThatAJobLoses(t *testing.T) {
 		batchOf("n1", "small", flow), batchOf("hostile", "small", invented(schemas.MaxMetrics)...),
 		batchOf("n2", "other", flow), batchOf("n3", "other", flow),
 	}
-	tick := foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("small", 1, "n1", "hostile"), foldtest.TickJob("other", 1, "n2", "n3"))
+	tick := tickOf(simEpochMs, false, tickJob("small", 1, "n1", "hostile"), tickJob("other", 1, "n2", "n3"))
 	summaries, _ := pipeline(t, [][]schemas.Record{records}, []*schemas.Tick{tick})
 	if m := findMetric(summaries["small"].Metrics, flow.Name); m != nil {
 		t.Errorf("the job has %+v: then this test shows nothing", m)
@@ -179,7 +178,7 @@ func TestOneNodeOfAnotherUnit(t *testing.T) {
 					job.Nodes = append(job.Nodes, node)
 					records[p] = append(records[p], batchOf(node, "j", power))
 				}
-				ticks[p] = foldtest.Tick(foldtest.EpochMs, false, job)
+				ticks[p] = tickOf(simEpochMs, false, job)
 			}
 			summaries, _ := pipeline(t, records, ticks)
 			for _, id := range []string{"j", schemas.JobSystem} {
@@ -208,7 +207,7 @@ func TestUnitsChangeNodeByNode(t *testing.T) {
 				}
 				job.Nodes, records[p] = append(job.Nodes, node), append(records[p], batchOf(node, "j", m))
 			}
-			ticks[p] = foldtest.Tick(foldtest.EpochMs, false, job)
+			ticks[p] = tickOf(simEpochMs, false, job)
 		}
 		summaries, _ := pipeline(t, records, ticks)
 		unit, count := "W", nodes-changed
@@ -237,7 +236,7 @@ func TestReportedIsARecordsWord(t *testing.T) {
 		b.Reported = []string{"mem_used"}
 		records, nodes = append(records, b), append(nodes, hostile)
 		summaries, _ := pipeline(t, [][]schemas.Record{records},
-			[]*schemas.Tick{foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("j", 1, nodes...))})
+			[]*schemas.Tick{tickOf(simEpochMs, false, tickJob("j", 1, nodes...))})
 		for id, invalid := range map[string]int64{"j": 1, schemas.JobSystem: 0} {
 			m := findMetric(summaries[id].Metrics, "mem_used")
 			if m == nil || m.Count != 5 || m.Nodes != 5 || m.Invalid != invalid || *m.Mean != 5 {
@@ -253,7 +252,7 @@ func TestReportedNamesOfMostNodesStay(t *testing.T) {
 		reporting("n1", "j", "rate", "steps"), reporting("n2", "j", "rate", "steps"),
 		reporting("n3", "j", names("-%02d", 0, schemas.MaxReported)...),
 	}
-	tick := foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("j", 1, "n1", "n2", "n3"))
+	tick := tickOf(simEpochMs, false, tickJob("j", 1, "n1", "n2", "n3"))
 	summaries, surplus := pipeline(t, [][]schemas.Record{records}, []*schemas.Tick{tick})
 	want := append(names("-%02d", 0, schemas.MaxReported-2), "cpu_user", "rate", "steps")
 	if got := namesOf(summaries["j"].Metrics); !slices.Equal(got, want) || surplus != 2 {
@@ -271,7 +270,7 @@ func TestOneNodeHasOneVote(t *testing.T) {
 	for _, parts := range []int{1, collectors} { // the others' jobs are at one collector, or at all
 		records, ticks := make([][]schemas.Record, collectors), make([]*schemas.Tick, collectors)
 		for p := range ticks {
-			ticks[p] = foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob(fmt.Sprint("hostile-", p), 1, "hostile"))
+			ticks[p] = tickOf(simEpochMs, false, tickJob(fmt.Sprint("hostile-", p), 1, "hostile"))
 			ticks[p].Shared = []string{"hostile"}
 			forged := append(invented(1000), metricOf("node_power", "A", schemas.ScopeNode, 1),
 				metricOf("site_flow", "A", schemas.ScopeNode, 1))
@@ -308,11 +307,11 @@ func TestInventedNamesNeedLittleMemory(t *testing.T) {
 		t.Skip("make test-full runs it")
 	}
 	const jobs = 200
-	c := NewCollector(foldtest.Cluster, 0, 1, nil)
+	c := NewCollector(simCluster, 0, 1, nil)
 	f := newFeed(t, c)
-	tick := foldtest.Tick(foldtest.EpochMs, false)
+	tick := tickOf(simEpochMs, false)
 	for n := range 5000 {
-		tick.Jobs = append(tick.Jobs, foldtest.TickJob(fmt.Sprint("one-", n), 1, fmt.Sprint("n", n)))
+		tick.Jobs = append(tick.Jobs, tickJob(fmt.Sprint("one-", n), 1, fmt.Sprint("n", n)))
 	}
 	for n := range jobs {
 		id := fmt.Sprintf("j%03d", n)
@@ -321,7 +320,7 @@ func TestInventedNamesNeedLittleMemory(t *testing.T) {
 			b.Metrics = append(b.Metrics, metricOf(fmt.Sprintf("-%03d-%04d", n, i), "1", schemas.ScopeNode, 1))
 		}
 		f.put(b)
-		tick.Jobs = append(tick.Jobs, foldtest.TickJob(id, 1, "hostile"))
+		tick.Jobs = append(tick.Jobs, tickJob(id, 1, "hostile"))
 	}
 	before := liveHeap()
 	fx := f.put(tick)
@@ -331,8 +330,8 @@ func TestInventedNamesNeedLittleMemory(t *testing.T) {
 	if grown := liveHeap() - before; grown > jobs*schemas.MaxMetrics*500 {
 		t.Errorf("%d MB more in memory", grown>>20)
 	}
-	f.nowMs += foldtest.IntervalMs
-	f.put(foldtest.Tick(foldtest.EpochMs+foldtest.IntervalMs, false))
+	f.nowMs += simT
+	f.put(tickOf(simEpochMs+simT, false))
 	if n := len(c.all.columns) + len(c.all.spare); n > 2*schemas.MaxMetrics {
 		t.Errorf("%d columns are kept", n)
 	}
@@ -342,7 +341,7 @@ func TestInventedNamesNeedLittleMemory(t *testing.T) {
 // machine.
 func TestSystemKnowsWhatItLacks(t *testing.T) {
 	const collectors, nodes = 5, 4
-	m := newFeed(t, NewMerger(foldtest.Cluster, collectors, nil))
+	m := newFeed(t, NewMerger(simCluster, collectors, nil))
 	var rows []*schemas.JobSummary
 	put := func(records ...schemas.Record) {
 		for _, o := range m.put(records...).Outputs {
@@ -350,13 +349,13 @@ func TestSystemKnowsWhatItLacks(t *testing.T) {
 		}
 	}
 	for c := range int32(collectors) {
-		f := newFeed(t, NewCollector(foldtest.Cluster, c, collectors, nil))
-		tick := foldtest.Tick(foldtest.EpochMs, false)
+		f := newFeed(t, NewCollector(simCluster, c, collectors, nil))
+		tick := tickOf(simEpochMs, false)
 		tick.MachineNodes = collectors * nodes
 		for n := range nodes {
 			node := fmt.Sprintf("n%d-%d", c, n)
-			f.put(foldtest.Batch(node, "j"+node, foldtest.EpochMs, foldtest.IntervalMs, 1))
-			tick.Jobs = append(tick.Jobs, foldtest.TickJob("j"+node, 1, node))
+			f.put(batch(node, "j"+node, simEpochMs, simT, 1))
+			tick.Jobs = append(tick.Jobs, tickJob("j"+node, 1, node))
 		}
 		fx := f.put(tick)
 		if share := fx.Outputs[nodes].(*schemas.JobPartial); c > 0 { // that of the first collector never comes
@@ -364,7 +363,7 @@ func TestSystemKnowsWhatItLacks(t *testing.T) {
 		}
 	}
 	for c := range int32(collectors) {
-		put(&schemas.Watermark{Collector: c, IntervalStart: foldtest.EpochMs, IntervalMs: foldtest.IntervalMs})
+		put(&schemas.Watermark{Collector: c, IntervalStart: simEpochMs, IntervalMs: simT})
 	}
 	if len(rows) != 1 || rows[0].PartsReported != collectors-1 || rows[0].NodesExpected != collectors*nodes {
 		t.Errorf("%+v", rows)

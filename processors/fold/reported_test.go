@@ -6,13 +6,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/weirhpc/weir/processors/foldtest"
 	"github.com/weirhpc/weir/schemas"
 )
 
 // reporting is a batch with further metrics, which the job reported.
 func reporting(node, job string, names ...string) *schemas.CounterBatch {
-	b := foldtest.Batch(node, job, foldtest.EpochMs, foldtest.IntervalMs, 1)
+	b := batch(node, job, simEpochMs, simT, 1)
 	for _, name := range names {
 		b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{
 			Name: name, Unit: "1/s", Scope: schemas.ScopeNode, Values: []float64{3},
@@ -28,9 +27,9 @@ func foldReports(t *testing.T, tick *schemas.Tick, records ...schemas.Record) (
 	job schemas.Record, system *schemas.JobPartial, surplus int64,
 ) {
 	t.Helper()
-	c := NewCollector(foldtest.Cluster, 0, 1, nil)
+	c := NewCollector(simCluster, 0, 1, nil)
 	for i, r := range append(slices.Clone(records), tick) {
-		fx := c.Apply(Entry{Offset: int64(i), AppendedMs: foldtest.EpochMs + foldtest.IntervalMs, Value: foldtest.Encode(t, r)})
+		fx := c.Apply(Entry{Offset: int64(i), AppendedMs: simEpochMs + simT, Value: encode(t, r)})
 		if len(fx.Outputs) > 1 {
 			return fx.Outputs[0], fx.Outputs[1].(*schemas.JobPartial), fx.Counts.Surplus
 		}
@@ -55,7 +54,7 @@ func names(format string, from, to int) (all []string) {
 
 // TestReportedMetricsStayWithTheJob: the summary has them, _system has not.
 func TestReportedMetricsStayWithTheJob(t *testing.T) {
-	tick := foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("j", 1, "n1", "n2"))
+	tick := tickOf(simEpochMs, false, tickJob("j", 1, "n1", "n2"))
 	job, system, _ := foldReports(t, tick, reporting("n1", "j", "rate"), reporting("n2", "j", "rate", "steps"))
 	s := job.(*schemas.JobSummary)
 	if got := namesOf(s.Metrics); !slices.Equal(got, []string{"cpu_user", "rate", "steps"}) {
@@ -77,7 +76,7 @@ func TestReportedMetricsOfALocalJob(t *testing.T) {
 	b := reporting("n1", "j", "rate")
 	r := reducedBatch(b)
 	r.Reported = b.Reported
-	job, system, _ := foldReports(t, foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("j", 1, "n1")), r)
+	job, system, _ := foldReports(t, tickOf(simEpochMs, false, tickJob("j", 1, "n1")), r)
 	s := job.(*schemas.JobSummary)
 	if s.Method != schemas.MethodNode || !slices.Equal(namesOf(s.Metrics), []string{"cpu_user", "rate"}) {
 		t.Errorf("the job has %v by %s", namesOf(s.Metrics), s.Method)
@@ -91,9 +90,9 @@ func TestReportedMetricsOfALocalJob(t *testing.T) {
 func TestReportedMetricsOfASplitJob(t *testing.T) {
 	var shares []*schemas.JobPartial
 	for i, node := range []string{"n1", "n2"} {
-		job := foldtest.TickJob("j", 2, node)
+		job := tickJob("j", 2, node)
 		job.JobNodes = 2
-		share, _, _ := foldReports(t, foldtest.Tick(foldtest.EpochMs, false, job), reporting(node, "j", "rate"))
+		share, _, _ := foldReports(t, tickOf(simEpochMs, false, job), reporting(node, "j", "rate"))
 		p := share.(*schemas.JobPartial)
 		p.Collector = int32(i)
 		shares = append(shares, p)
@@ -109,16 +108,16 @@ func TestReportedMetricsOfASplitJob(t *testing.T) {
 func TestUsersCannotPushMetricsOut(t *testing.T) {
 	first := reporting("n1", "j", names("a%02d", 0, 12)...)
 	second := reporting("n2", "j", names("a%02d", 8, 20)...)
-	system := wide("n3", "_rest", foldtest.EpochMs, foldtest.IntervalMs, "real", schemas.MaxMetrics-1) // and cpu_user
-	tick := foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("j", 1, "n1", "n2"), foldtest.TickJob("_rest", 1, "n3"))
+	system := wide("n3", "_rest", simEpochMs, simT, "real", schemas.MaxMetrics-1) // and cpu_user
+	tick := tickOf(simEpochMs, false, tickJob("j", 1, "n1", "n2"), tickJob("_rest", 1, "n3"))
 	r := rand.New(rand.NewPCG(5, 5))
 	records := []schemas.Record{first, second, system}
 	for range 6 {
 		r.Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
-		c := NewCollector(foldtest.Cluster, 0, 1, nil)
+		c := NewCollector(simCluster, 0, 1, nil)
 		var fx Effects
 		for i, rec := range append(slices.Clone(records), tick) {
-			fx = c.Apply(Entry{Offset: int64(i), AppendedMs: foldtest.EpochMs + foldtest.IntervalMs, Value: foldtest.Encode(t, rec)})
+			fx = c.Apply(Entry{Offset: int64(i), AppendedMs: simEpochMs + simT, Value: encode(t, rec)})
 		}
 		job, share := fx.Outputs[0].(*schemas.JobSummary), fx.Outputs[2].(*schemas.JobPartial)
 		want := append(names("a%02d", 0, schemas.MaxReported), "cpu_user")

@@ -19,6 +19,24 @@ import (
 
 var schedulesFlag = flag.Int("schedules", kafkatest.Cases(10_000, 200), "crash schedules to simulate for each fold")
 
+// The tests of this package name what foldtest makes up very often.
+const (
+	simCluster = foldtest.Cluster
+	simT       = foldtest.IntervalMs
+	simEpochMs = foldtest.EpochMs
+)
+
+var (
+	batch   = foldtest.Batch
+	encode  = foldtest.Encode
+	fatesOf = foldtest.Fates
+	header  = foldtest.Header
+	newSeed = foldtest.NewSeed
+	partial = foldtest.Partial
+	tickJob = foldtest.TickJob
+	tickOf  = foldtest.Tick
+)
+
 // said is everything that a partition's transactions made durable.
 type said struct {
 	Outputs []string // as bytes
@@ -81,7 +99,7 @@ func (m *machine) run(t *testing.T, r *rand.Rand, dies func() bool) said {
 func (m *machine) commit(t *testing.T, a *Account, durable *said, last *schemas.Progress) *schemas.Progress {
 	t.Helper()
 	for _, o := range a.Outputs {
-		durable.Outputs = append(durable.Outputs, string(foldtest.Encode(t, o)))
+		durable.Outputs = append(durable.Outputs, string(encode(t, o)))
 	}
 	for _, x := range a.Rejects {
 		durable.Rejects = append(durable.Rejects, fmt.Sprintf("%d %s", x.Offset, x.Reason))
@@ -95,7 +113,7 @@ func (m *machine) commit(t *testing.T, a *Account, durable *said, last *schemas.
 		t.Fatalf("progress went back: %+v after %+v", p, last)
 	}
 	a.Committed()
-	read, err := schemas.Unmarshal(foldtest.Encode(t, p)) // as its successor will see it
+	read, err := schemas.Unmarshal(encode(t, p)) // as its successor will see it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +142,7 @@ func simulate(
 		reference.log, m.log = log, log
 		want := reference.run(t, r, func() bool { return false })
 		counts.Add(want.Counts)
-		if all := foldtest.Fates(want.Counts); all+want.Open != int64(len(log)) {
+		if all := fatesOf(want.Counts); all+want.Open != int64(len(log)) {
 			done.difference = fmt.Sprintf("seed %d: %d records have a fate and %d are open, of %d",
 				seed, all, want.Open, len(log))
 			return done
@@ -160,7 +178,7 @@ type logWriter struct {
 	nowMs   int64
 }
 
-func (w *logWriter) put(rec schemas.Record) { w.putBytes(foldtest.Encode(w.t, rec)) }
+func (w *logWriter) put(rec schemas.Record) { w.putBytes(encode(w.t, rec)) }
 
 func (w *logWriter) putBytes(b []byte) {
 	w.entries = append(w.entries, Entry{Offset: w.next, AppendedMs: w.nowMs, Value: b})
@@ -173,7 +191,7 @@ func nodeSummary(node, job string, start, length int64) *schemas.NodeSummary {
 	if start/length%2 == 0 {
 		certified = schemas.Certified{Eps: 0.5, OrderStatistics: []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2}}
 	}
-	return &schemas.NodeSummary{NodeHeader: foldtest.Header(node, job, start, length), Metrics: []schemas.NodeSummaryMetric{{
+	return &schemas.NodeSummary{NodeHeader: header(node, job, start, length), Metrics: []schemas.NodeSummaryMetric{{
 		JobSummaryMetric: schemas.JobSummaryMetric{
 			Name: "cpu_user", Unit: "1", Scope: schemas.ScopeCore, Count: 2, Nodes: 1,
 			Mean: &mean, Stddev: new(0.5), NodeStddev: &zero,
@@ -186,15 +204,15 @@ func nodeSummary(node, job string, start, length int64) *schemas.NodeSummary {
 // newCounterLog has every fate, missing, late and second Ticks, a pause longer than the outage and a changed interval.
 func newCounterLog(t testing.TB) func(r *rand.Rand) []Entry {
 	return func(r *rand.Rand) []Entry {
-		w := &logWriter{t: t, r: r, next: int64(r.IntN(50)), nowMs: foldtest.EpochMs}
-		start, length := foldtest.EpochMs, foldtest.IntervalMs
+		w := &logWriter{t: t, r: r, next: int64(r.IntN(50)), nowMs: simEpochMs}
+		start, length := simEpochMs, simT
 		var overdue []*schemas.Tick
 		if r.IntN(8) == 0 { // the interval was longer before, and then Ticks stay away for more than the outage
-			w.nowMs = start + 10*foldtest.IntervalMs
-			w.put(&schemas.Tick{IntervalStart: start, IntervalMs: 10 * foldtest.IntervalMs})
-			for start += 10 * foldtest.IntervalMs; start < foldtest.EpochMs+100*foldtest.IntervalMs; start += foldtest.IntervalMs {
-				w.nowMs = start + foldtest.IntervalMs
-				w.put(foldtest.Batch("n1", "whole", start, foldtest.IntervalMs, 1))
+			w.nowMs = start + 10*simT
+			w.put(&schemas.Tick{IntervalStart: start, IntervalMs: 10 * simT})
+			for start += 10 * simT; start < simEpochMs+100*simT; start += simT {
+				w.nowMs = start + simT
+				w.put(batch("n1", "whole", start, simT, 1))
 			}
 		}
 		for range 8 + r.IntN(10) {
@@ -231,7 +249,7 @@ func newCounterLog(t testing.TB) func(r *rand.Rand) []Entry {
 			case 0:
 				start += int64(config.Outage+r.IntN(4)) * length
 			case 1:
-				length, start = 2*foldtest.IntervalMs, (start/(2*foldtest.IntervalMs)+1)*2*foldtest.IntervalMs
+				length, start = 2*simT, (start/(2*simT)+1)*2*simT
 			default:
 				start += length
 			}
@@ -280,14 +298,14 @@ func putTick(w *logWriter, tick *schemas.Tick) {
 		case 4:
 			start := tick.IntervalStart + tick.IntervalMs*int64(config.Outage+r.IntN(4))
 			w.nowMs = max(w.nowMs, start+tick.IntervalMs)
-			w.put(foldtest.Batch("n3", "whole", start, tick.IntervalMs, 1))
+			w.put(batch("n3", "whole", start, tick.IntervalMs, 1))
 		}
 	}
 }
 
 // wide is a batch of so many metrics.
 func wide(node, job string, start, length int64, prefix string, metrics int) *schemas.CounterBatch {
-	b := foldtest.Batch(node, job, start, length, 1)
+	b := batch(node, job, start, length, 1)
 	for m := range metrics {
 		b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{
 			Name: fmt.Sprintf("%s%04d", prefix, m), Unit: "1", Scope: schemas.ScopeNode, Values: []float64{float64(m)},
@@ -307,21 +325,21 @@ func writeInterval(w *logWriter, start, length int64) {
 		case 1:
 			w.put(&schemas.Watermark{IntervalStart: start, IntervalMs: length})
 		case 2:
-			other := foldtest.Batch(node, job, start, length, 1)
+			other := batch(node, job, start, length, 1)
 			other.Cluster = "elsewhere"
 			w.put(other)
 		case 3:
-			w.put(foldtest.Batch(node, job, start+20*length, length, 1)) // from the future
+			w.put(batch(node, job, start+20*length, length, 1)) // from the future
 		case 4:
 			w.put(&schemas.Gap{Node: node, FirstIntervalStart: start, LastIntervalStart: start, Records: 1})
 		case 5:
-			w.put(foldtest.Batch(node, job, start/(length*2)*(length*2), length*2, 1)) // another interval_ms
+			w.put(batch(node, job, start/(length*2)*(length*2), length*2, 1)) // another interval_ms
 		case 6:
 			w.put(nodeSummary(node, "whole", start, length)) // of a job of several nodes
 		case 7:
 			w.put(nodeSummary("n0", "local", start, length))
 		default:
-			b := foldtest.Batch(node, job, start, length, r.Float64())
+			b := batch(node, job, start, length, r.Float64())
 			if r.IntN(3) == 0 { // the job reports
 				b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{
 					Name: "steps", Unit: "1/s", Scope: schemas.ScopeNode, Values: []float64{r.Float64()},
@@ -345,7 +363,7 @@ func tickJobs(r *rand.Rand) []schemas.TickJob {
 }
 
 func newCollectorFold(p *schemas.Progress) Fold {
-	fold := NewCollector(foldtest.Cluster, 3, 4, p)
+	fold := NewCollector(simCluster, 3, 4, p)
 	fold.Sketch = 512
 	return fold
 }
@@ -353,7 +371,7 @@ func newCollectorFold(p *schemas.Progress) Fold {
 func TestSimulatedCollector(t *testing.T) {
 	t.Parallel()
 	m := machine{newFold: newCollectorFold, add: (*Account).Add}
-	if diff := simulate(t, foldtest.NewSeed(), *schedulesFlag, newCounterLog(t), m).difference; diff != "" {
+	if diff := simulate(t, newSeed(), *schedulesFlag, newCounterLog(t), m).difference; diff != "" {
 		t.Fatal(diff)
 	}
 }
@@ -416,7 +434,7 @@ const simCollectors = 3
 // perhaps never heard of.
 func newPartialLog(t testing.TB) func(r *rand.Rand) []Entry {
 	return func(r *rand.Rand) []Entry {
-		w := &logWriter{t: t, r: r, nowMs: foldtest.EpochMs + foldtest.IntervalMs}
+		w := &logWriter{t: t, r: r, nowMs: simEpochMs + simT}
 		intervals := 4 + int64(r.IntN(12))
 		if r.IntN(16) == 0 {
 			intervals += config.Outage // long enough for the outage to pass
@@ -435,8 +453,8 @@ func newPartialLog(t testing.TB) func(r *rand.Rand) []Entry {
 			if r.IntN(10) >= pace[c] || at[c] >= mute[c] || at[c] > slices.Max(at[:])+3 {
 				continue
 			}
-			start := foldtest.EpochMs + at[c]*foldtest.IntervalMs
-			w.nowMs = max(w.nowMs, start+foldtest.IntervalMs)
+			start := simEpochMs + at[c]*simT
+			w.nowMs = max(w.nowMs, start+simT)
 			writeShare(w, int32(c), start)
 			if at[c]++; at[c] > 3 && r.IntN(40) == 0 { // a gap in the balancer's life
 				at[c] += int64(r.IntN(5))
@@ -449,13 +467,13 @@ func newPartialLog(t testing.TB) func(r *rand.Rand) []Entry {
 func writeShare(w *logWriter, c int32, start int64) {
 	r := w.r
 	if r.IntN(12) > 0 {
-		w.put(foldtest.Partial("all", c, start, simCollectors))
+		w.put(partial("all", c, start, simCollectors))
 	}
 	if c < 2 {
-		w.put(foldtest.Partial("two", c, start, 2))
+		w.put(partial("two", c, start, 2))
 	}
-	if start%(3*foldtest.IntervalMs) == 0 {
-		machine := foldtest.Partial(schemas.JobSystem, c, start, simCollectors)
+	if start%(3*simT) == 0 {
+		machine := partial(schemas.JobSystem, c, start, simCollectors)
 		for n := range 3 {
 			if r.IntN(2) == 0 {
 				node := schemas.SharedNode{Node: fmt.Sprint("shared", n), Reported: r.IntN(2) == 0}
@@ -466,21 +484,21 @@ func writeShare(w *logWriter, c int32, start int64) {
 	}
 	switch r.IntN(14) {
 	case 0:
-		w.put(foldtest.Partial("two", c%2, start-foldtest.IntervalMs*int64(r.IntN(3)), 2)) // late, or the second of its collector
+		w.put(partial("two", c%2, start-simT*int64(r.IntN(3)), 2)) // late, or the second of its collector
 	case 1:
 		w.putBytes([]byte{1})
 	case 2:
-		w.put(foldtest.Partial("two", simCollectors, start, 2)) // no such collector
+		w.put(partial("two", simCollectors, start, 2)) // no such collector
 	case 3:
-		w.put(foldtest.Partial("two", 2, start, 2)) // of a window that is complete without
+		w.put(partial("two", 2, start, 2)) // of a window that is complete without
 	case 4:
-		w.put(foldtest.Batch("n0", "two", start, foldtest.IntervalMs, 1))
+		w.put(batch("n0", "two", start, simT, 1))
 	}
-	w.put(&schemas.Watermark{Collector: c, IntervalStart: start, IntervalMs: foldtest.IntervalMs})
+	w.put(&schemas.Watermark{Collector: c, IntervalStart: start, IntervalMs: simT})
 }
 
 func newMergerFold(p *schemas.Progress) Fold {
-	fold := NewMerger(foldtest.Cluster, simCollectors, p)
+	fold := NewMerger(simCluster, simCollectors, p)
 	fold.Sketch = 512
 	return fold
 }
@@ -488,7 +506,7 @@ func newMergerFold(p *schemas.Progress) Fold {
 func TestSimulatedMerger(t *testing.T) {
 	t.Parallel()
 	m := machine{newFold: newMergerFold, add: (*Account).Add}
-	if diff := simulate(t, foldtest.NewSeed(), *schedulesFlag, newPartialLog(t), m).difference; diff != "" {
+	if diff := simulate(t, newSeed(), *schedulesFlag, newPartialLog(t), m).difference; diff != "" {
 		t.Fatal(diff)
 	}
 }
@@ -562,13 +580,13 @@ func TestSimulationCatchesErrors(t *testing.T) {
 		"output not discarded on replay, collect": {counters, machine{newFold: newCollectorFold, add: speaksTwice}},
 		"output not discarded on replay, merge":   {partials, machine{newFold: newMergerFold, add: speaksTwice}},
 		"hold by window, merge": {partials, machine{add: add, newFold: func(p *schemas.Progress) Fold {
-			return holdsByWindow{NewMerger(foldtest.Cluster, simCollectors, p)}
+			return holdsByWindow{NewMerger(simCluster, simCollectors, p)}
 		}}},
 		"no hold, collect": {counters, machine{add: add, newFold: func(p *schemas.Progress) Fold {
 			return holdsNothing{newCollectorFold(p)}
 		}}},
 		"no hold for Ticks in parts": {counters, machine{add: add, newFold: func(p *schemas.Progress) Fold {
-			return forgetsParts{NewCollector(foldtest.Cluster, 3, 4, p)}
+			return forgetsParts{NewCollector(simCluster, 3, 4, p)}
 		}}},
 		"no hold, merge": {partials, machine{add: add, newFold: func(p *schemas.Progress) Fold {
 			return holdsNothing{newMergerFold(p)}
@@ -601,26 +619,26 @@ func (l *Ledger) held() int { return len(l.first) }
 
 // TestMemoryIsBoundedWithoutTicks: the drop rule is what bounds it, and without the rule the test fails.
 func TestMemoryIsBoundedWithoutTicks(t *testing.T) {
-	w := &logWriter{t: t, r: rand.New(rand.NewPCG(1, 1)), nowMs: foldtest.EpochMs}
+	w := &logWriter{t: t, r: rand.New(rand.NewPCG(1, 1)), nowMs: simEpochMs}
 	const intervals = 5 * config.Outage
 	for i := range int64(intervals) {
-		w.nowMs = foldtest.EpochMs + (i+1)*foldtest.IntervalMs
-		w.put(foldtest.Batch("n1", "whole", foldtest.EpochMs+i*foldtest.IntervalMs, foldtest.IntervalMs, 1))
+		w.nowMs = simEpochMs + (i+1)*simT
+		w.put(batch("n1", "whole", simEpochMs+i*simT, simT, 1))
 	}
-	if most := openIntervals(NewCollector(foldtest.Cluster, 0, 1, nil), w.entries); most > config.Outage+2 {
+	if most := openIntervals(NewCollector(simCluster, 0, 1, nil), w.entries); most > config.Outage+2 {
 		t.Errorf("%d intervals open", most)
 	}
-	if most := openIntervals(neverDrops{NewCollector(foldtest.Cluster, 0, 1, nil)}, w.entries); most != intervals {
+	if most := openIntervals(neverDrops{NewCollector(simCluster, 0, 1, nil)}, w.entries); most != intervals {
 		t.Errorf("without the rule %d intervals are open, not %d: the test above proves nothing", most, intervals)
 	}
 
 	w.entries = nil
 	for i := range int64(intervals) {
-		w.nowMs = foldtest.EpochMs + (i+1)*foldtest.IntervalMs
-		w.put(foldtest.Partial("all", 0, foldtest.EpochMs+i*foldtest.IntervalMs, simCollectors))
-		w.put(&schemas.Watermark{Collector: 0, IntervalStart: foldtest.EpochMs + i*foldtest.IntervalMs, IntervalMs: foldtest.IntervalMs})
+		w.nowMs = simEpochMs + (i+1)*simT
+		w.put(partial("all", 0, simEpochMs+i*simT, simCollectors))
+		w.put(&schemas.Watermark{Collector: 0, IntervalStart: simEpochMs + i*simT, IntervalMs: simT})
 	}
-	m := NewMerger(foldtest.Cluster, simCollectors, nil)
+	m := NewMerger(simCluster, simCollectors, nil)
 	if most := openIntervals(m, w.entries); most > config.Outage+2 || len(m.windows) > config.Outage+2 {
 		t.Errorf("merge: %d intervals open", most)
 	}
@@ -630,7 +648,7 @@ func TestSummariesDoNotDependOnTheOrderOfArrival(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	var records []schemas.Record
 	for n := range 12 {
-		b := foldtest.Batch(fmt.Sprintf("n%02d", n), "j", foldtest.EpochMs, foldtest.IntervalMs, r.NormFloat64())
+		b := batch(fmt.Sprintf("n%02d", n), "j", simEpochMs, simT, r.NormFloat64())
 		if n == 5 {
 			b.Metrics[0].Unit = "percent"
 		}
@@ -640,17 +658,17 @@ func TestSummariesDoNotDependOnTheOrderOfArrival(t *testing.T) {
 	for n := range 13 {
 		nodes = append(nodes, fmt.Sprintf("n%02d", n))
 	}
-	tick := foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("j", 1, nodes...))
+	tick := tickOf(simEpochMs, false, tickJob("j", 1, nodes...))
 	var want []byte
 	for range 20 {
 		r.Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
-		c := NewCollector(foldtest.Cluster, 0, 1, nil)
+		c := NewCollector(simCluster, 0, 1, nil)
 		for i, rec := range append(slices.Clone(records), tick) {
-			fx := c.Apply(Entry{Offset: int64(i), AppendedMs: foldtest.EpochMs + foldtest.IntervalMs, Value: foldtest.Encode(t, rec)})
+			fx := c.Apply(Entry{Offset: int64(i), AppendedMs: simEpochMs + simT, Value: encode(t, rec)})
 			if len(fx.Outputs) == 0 {
 				continue
 			}
-			got := append(foldtest.Encode(t, fx.Outputs[0]), foldtest.Encode(t, fx.Outputs[1])...) // and the share of _system
+			got := append(encode(t, fx.Outputs[0]), encode(t, fx.Outputs[1])...) // and the share of _system
 			if want != nil && !bytes.Equal(got, want) {
 				t.Fatalf("%x\n%x", got, want)
 			}

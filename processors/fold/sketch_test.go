@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/weirhpc/weir/processors/foldtest"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -25,7 +24,7 @@ func (c *column) add(node string, number int32, values []float64) {
 // measured returns a record and the values of its metric "flops", which are all different. "cpu_user" has three values.
 // Those of "none" are all invalid.
 func measured(r *rand.Rand, node, job string, cpus int32) (*schemas.CounterBatch, []float64) {
-	b := &schemas.CounterBatch{NodeHeader: foldtest.Header(node, job, foldtest.EpochMs, foldtest.IntervalMs)}
+	b := &schemas.CounterBatch{NodeHeader: header(node, job, simEpochMs, simT)}
 	b.Cpus = nil
 	var flops, user, none []float64
 	for c := range cpus {
@@ -74,7 +73,7 @@ func certifiedIn(t *testing.T, s *schemas.JobSummary, metric, sketch int) quanti
 func TestSummariesCarryTheirValues(t *testing.T) {
 	for _, sketch := range []int{512, 210, 0} {
 		r := rand.New(rand.NewPCG(1, 1))
-		fold := NewCollector(foldtest.Cluster, 0, 1, nil)
+		fold := NewCollector(simCluster, 0, 1, nil)
 		fold.Sketch = sketch
 		f := newFeed(t, fold)
 		var names []string
@@ -85,7 +84,7 @@ func TestSummariesCarryTheirValues(t *testing.T) {
 		}
 		local := goodLocal(t, r)
 		f.put(local)
-		fx := f.put(foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("whole", 1, names...), foldtest.TickJob("local", 1, "n99")))
+		fx := f.put(tickOf(simEpochMs, false, tickJob("whole", 1, names...), tickJob("local", 1, "n99")))
 		all := summariesOf(fx.Outputs)
 		if len(all) != 2 || all[0].Method != schemas.MethodExact || all[1].Method != schemas.MethodNode {
 			t.Fatalf("%+v", all)
@@ -151,21 +150,21 @@ func TestMergedSummariesCarryTheirValues(t *testing.T) {
 	const parts, nodes = 4, 8
 	for _, sketch := range []int{512, 210, 0} {
 		r := rand.New(rand.NewPCG(2, 2))
-		merger := NewMerger(foldtest.Cluster, parts, nil)
+		merger := NewMerger(simCluster, parts, nil)
 		merger.Sketch = sketch
 		m := newFeed(t, merger)
 		var column []float64
 		var all []*schemas.JobSummary
 		for p := range int32(parts) {
-			f := newFeed(t, NewCollector(foldtest.Cluster, p, parts, nil))
-			job := foldtest.TickJob("split", parts)
+			f := newFeed(t, NewCollector(simCluster, p, parts, nil))
+			job := tickJob("split", parts)
 			job.JobNodes = parts * nodes
 			for n := range nodes {
 				b, values := measured(r, fmt.Sprintf("n%d-%d", p, n), "split", 32)
 				f.put(b)
 				job.Nodes, column = append(job.Nodes, b.Node), append(column, values...)
 			}
-			for _, o := range f.put(foldtest.Tick(foldtest.EpochMs, false, job)).Outputs {
+			for _, o := range f.put(tickOf(simEpochMs, false, job)).Outputs {
 				all = append(all, summariesOf(m.put(o).Outputs)...)
 			}
 		}
@@ -228,24 +227,24 @@ func TestEveryScopeIsReduced(t *testing.T) {
 			}
 		}
 	}
-	merger := newFeed(t, NewMerger(foldtest.Cluster, 2, nil))
-	one := newFeed(t, NewCollector(foldtest.Cluster, 0, 1, nil))
-	split := foldtest.TickJob("j", 2)
+	merger := newFeed(t, NewMerger(simCluster, 2, nil))
+	one := newFeed(t, NewCollector(simCluster, 0, 1, nil))
+	split := tickJob("j", 2)
 	split.JobNodes = 2
 	var merged []*schemas.JobSummary
 	for p, node := range []string{"n1", "n2"} {
-		b := &schemas.CounterBatch{NodeHeader: foldtest.Header(node, "j", foldtest.EpochMs, foldtest.IntervalMs), Metrics: metrics(6 * float64(p))}
+		b := &schemas.CounterBatch{NodeHeader: header(node, "j", simEpochMs, simT), Metrics: metrics(6 * float64(p))}
 		one.put(b)
-		f := newFeed(t, NewCollector(foldtest.Cluster, int32(p), 2, nil))
+		f := newFeed(t, NewCollector(simCluster, int32(p), 2, nil))
 		f.put(b)
 		part := split
 		part.Nodes = []string{node}
-		for _, o := range f.put(foldtest.Tick(foldtest.EpochMs, false, part)).Outputs {
+		for _, o := range f.put(tickOf(simEpochMs, false, part)).Outputs {
 			merged = append(merged, summariesOf(merger.put(o).Outputs)...)
 		}
 	}
-	whole := foldtest.TickJob("j", 1, "n1", "n2")
-	exact := summariesOf(one.put(foldtest.Tick(foldtest.EpochMs, false, whole)).Outputs)
+	whole := tickJob("j", 1, "n1", "n2")
+	exact := summariesOf(one.put(tickOf(simEpochMs, false, whole)).Outputs)
 	if len(exact) != 1 || len(merged) != 2 || merged[0].JobID != "j" {
 		t.Fatalf("%+v, %+v", exact, merged)
 	}
@@ -256,14 +255,14 @@ func TestEveryScopeIsReduced(t *testing.T) {
 // TestIntervalsMergeIntoAJob: the certified summaries of a job's intervals hold the deciles of its whole life.
 func TestIntervalsMergeIntoAJob(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
-	fold := NewCollector(foldtest.Cluster, 0, 1, nil)
+	fold := NewCollector(simCluster, 0, 1, nil)
 	fold.Sketch = 512
 	f := newFeed(t, fold)
 	var life []float64
 	var shares []quantile.Summary
 	for i := range int64(60) {
-		start := foldtest.EpochMs + i*foldtest.IntervalMs
-		f.nowMs = start + foldtest.IntervalMs
+		start := simEpochMs + i*simT
+		f.nowMs = start + simT
 		for n := range 4 {
 			b, values := measured(r, fmt.Sprint("n", n), "j", 24)
 			b.IntervalStart = start
@@ -273,7 +272,7 @@ func TestIntervalsMergeIntoAJob(t *testing.T) {
 			f.put(b)
 			life = append(life, values...)
 		}
-		for _, s := range summariesOf(f.put(foldtest.Tick(start, false, foldtest.TickJob("j", 1, "n0", "n1", "n2", "n3"))).Outputs) {
+		for _, s := range summariesOf(f.put(tickOf(start, false, tickJob("j", 1, "n0", "n1", "n2", "n3"))).Outputs) {
 			shares = append(shares, certifiedIn(t, s, 1, 512))
 		}
 	}
@@ -304,11 +303,11 @@ func TestCertifiedSummariesOfNodesAreCut(t *testing.T) {
 		m.Certified.Knots = append(m.Certified.Knots, schemas.Knot{Value: v, Rank: i + 1})
 	}
 	for _, sketch := range []int{512, 210} {
-		fold := NewCollector(foldtest.Cluster, 0, 1, nil)
+		fold := NewCollector(simCluster, 0, 1, nil)
 		fold.Sketch = sketch
 		f := newFeed(t, fold)
 		f.put(s)
-		got := summariesOf(f.put(foldtest.Tick(foldtest.EpochMs, false, foldtest.TickJob("local", 1, "n99"))).Outputs)[0]
+		got := summariesOf(f.put(tickOf(simEpochMs, false, tickJob("local", 1, "n99"))).Outputs)[0]
 		if c := certifiedIn(t, got, 1, sketch); c.Eps < 1 || !slices.Equal(*got.Metrics[1].Deciles, want) {
 			t.Errorf("%+v", got.Metrics[1])
 		}
@@ -322,7 +321,7 @@ func BenchmarkSketch(b *testing.B) {
 	const jobs, metrics, nodes, cpus, collectors = 185, 40, 50, 16, 64
 	r := rand.New(rand.NewPCG(1, 1))
 	job := &schemas.TickJob{JobID: "j", Parts: 1, JobNodes: nodes}
-	tick := &schemas.Tick{IntervalStart: foldtest.EpochMs, IntervalMs: foldtest.IntervalMs, Jobs: []schemas.TickJob{*job}}
+	tick := &schemas.Tick{IntervalStart: simEpochMs, IntervalMs: simT, Jobs: []schemas.TickJob{*job}}
 	names, values := make([]string, nodes), make([]float64, nodes*cpus)
 	for n := range names {
 		names[n] = fmt.Sprintf("n%03d", n)
@@ -331,7 +330,7 @@ func BenchmarkSketch(b *testing.B) {
 		values[i] = r.ExpFloat64()
 	}
 	part := func() *schemas.JobPartial {
-		p := &schemas.JobPartial{Cluster: foldtest.Cluster, JobID: schemas.JobSystem, IntervalMs: foldtest.IntervalMs, Parts: collectors}
+		p := &schemas.JobPartial{Cluster: simCluster, JobID: schemas.JobSystem, IntervalMs: simT, Parts: collectors}
 		for m := range metrics {
 			c := column{metricID: metricID{name: fmt.Sprintf("metric_%02d", m), scope: schemas.ScopeCore}}
 			for n := range 145 {
@@ -371,7 +370,7 @@ func BenchmarkSketch(b *testing.B) {
 					c.add(names[n], int32(n), values[n*cpus:(n+1)*cpus])
 				}
 				began := time.Now()
-				out := newOutput(foldtest.Cluster, 0, tick, job, nil, sketch)
+				out := newOutput(simCluster, 0, tick, job, nil, sketch)
 				reduced := c.reduce(sketch, &room)
 				out.add(&c, &reduced)
 				written(out.record())

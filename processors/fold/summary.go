@@ -12,9 +12,9 @@ import (
 )
 
 // output is the output of one Tick's job while it is made: a JobSummary if all of the job is here, otherwise a
-// JobPartial. The zero value is that of a job that has none.
+// JobPartial. The zero value is for a job without any.
 type output struct {
-	sketch  int // bytes of the certified summary of a metric; 0: it has none
+	sketch  int // bytes of the certified summary of a metric; 0: without
 	summary *schemas.JobSummary
 	partial *schemas.JobPartial
 }
@@ -194,7 +194,7 @@ func oneOfEachName(all map[metricID]*mergedMetric) []*mergedMetric {
 	return slices.Collect(maps.Values(first))
 }
 
-// machineNodes counts the nodes of all collectors. Shared nodes count once. Where shares are missing, the others know
+// machineNodes counts the nodes of all collectors. Shared nodes count once. If shares are missing, the others know
 // how many nodes the machine has.
 func machineNodes(parts []*schemas.JobPartial) (expected, reported int32) {
 	shared := map[string]bool{} // whether a record came
@@ -227,7 +227,7 @@ type mergedMetric struct {
 
 	// By which nodes it earns its place. Of _system several collectors may count one node.
 	unshared int64    // nodes that no other share can have counted, at the least
-	most     int64    // nodes of the share that has most
+	most     int64    // nodes of the largest share
 	named    []string // nodes that the shares name
 }
 
@@ -252,14 +252,15 @@ func (m *mergedMetric) add(p *schemas.JobPartialMetric, shared int32) {
 	m.shares = append(m.shares, summaryOf(p.Count, &p.Certified))
 }
 
-// votes is how many nodes have the metric, at the least. A node that has jobs at many collectors has one vote.
+// votes is how many nodes measure the metric, at the least. A node with jobs at many collectors has one vote.
 func (m *mergedMetric) votes() int {
 	slices.Sort(m.named)
 	m.named = slices.Compact(m.named)
 	return int(max(m.unshared, m.most, int64(len(m.named))))
 }
 
-// summaryOf is the way back from the wire to what quantile computes with. The count is beside it in the record.
+// summaryOf turns a certified summary of the wire into one that quantile computes with. The record has the count
+// beside it.
 func summaryOf(count int64, c *schemas.Certified) quantile.Summary {
 	s := quantile.Summary{Count: count, Eps: c.Eps, Order: c.OrderStatistics}
 	s.Knots, s.Atoms = slices.Grow(s.Knots, len(c.Knots)), slices.Grow(s.Atoms, len(c.Atoms))
@@ -277,7 +278,7 @@ func summaryOf(count int64, c *schemas.Certified) quantile.Summary {
 func (m *mergedMetric) summary(most int64, sketch int) (s schemas.JobSummaryMetric, complete bool) {
 	s = schemas.JobSummaryMetric{Name: m.name, Unit: m.unit, Scope: m.scope, Count: m.count, Invalid: m.invalid}
 	estimate, ok := quantile.Merge(m.shares)
-	if !ok { // there is no value, or more than any machine has
+	if !ok { // there is no value, or more than any machine can send
 		complete = s.Count == 0
 		s.Invalid, s.Count = s.Invalid+s.Count, 0
 		return s, complete
@@ -309,8 +310,8 @@ func checkCertified(name string, count int64, c *schemas.Certified) error {
 	return nil
 }
 
-// checkPartial refuses what Validate lets pass and merge would trust. A wrong rank would spoil the proof of the whole
-// job, so the record is rejected.
+// checkPartial refuses faults that Validate lets pass and merge would trust. A wrong rank would spoil the proof of the
+// whole job, so the record is rejected.
 func checkPartial(p *schemas.JobPartial) error {
 	for i := range p.Metrics {
 		m := &p.Metrics[i]
@@ -324,7 +325,7 @@ func checkPartial(p *schemas.JobPartial) error {
 	return nil
 }
 
-// checkNodeSummary is checkPartial for what an agent reduced.
+// checkNodeSummary is checkPartial for a NodeSummary.
 func checkNodeSummary(s *schemas.NodeSummary) error {
 	for i := range s.Metrics {
 		m := &s.Metrics[i]

@@ -19,7 +19,7 @@ type system struct {
 	room     quantile.Joiner // memory for summaries
 }
 
-// systemColumn is one metric of _system. Its values are those of small jobs. Shares and moments are those of large
+// systemColumn is one metric of _system. It keeps the values of small jobs, and the shares and moments of large
 // jobs, and of NodeSummaries.
 type systemColumn struct {
 	metricID
@@ -59,7 +59,7 @@ func (s *system) expect(node string) int32 {
 	return n
 }
 
-// join adds what a column of a job came to. The metrics that the job reported itself are left out by the caller.
+// join adds the reduction of a job's column. The caller leaves out the metrics that the job reported itself.
 func (s *system) join(c *column, r *reduction) {
 	to := s.column(c.metricID)
 	to.invalid += r.Invalid
@@ -125,7 +125,7 @@ func (s *system) joinReduced(r *nodeRecord, m *schemas.NodeSummaryMetric) {
 	c.share(quantile.Moments{Count: m.Count, Mean: *m.Mean, M2: m2}, summaryOf(m.Count, &m.Certified))
 }
 
-// column returns the column of a metric. A new one has the memory of a column of an earlier interval.
+// column returns the column of a metric. A new one reuses the memory of a column of an earlier interval.
 func (s *system) column(id metricID) *systemColumn {
 	c := s.columns[id]
 	if c == nil {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhpc/weir/processors/foldtest"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -48,18 +47,18 @@ func TestSystemHoldsTheWholeMachine(t *testing.T) {
 			var shares []*schemas.JobPartial
 			means, reported := 0, int32(0)
 			for p := range int32(collectors) {
-				fold := NewCollector(foldtest.Cluster, p, collectors, nil)
-				tick := &schemas.Tick{IntervalStart: foldtest.EpochMs, IntervalMs: foldtest.IntervalMs}
+				fold := NewCollector(simCluster, p, collectors, nil)
+				tick := &schemas.Tick{IntervalStart: simEpochMs, IntervalMs: simT}
 				offset := int64(0)
 				apply := func(rec schemas.Record) Effects {
 					offset++
-					return fold.Apply(Entry{Offset: offset, AppendedMs: foldtest.EpochMs + foldtest.IntervalMs, Value: foldtest.Encode(t, rec)})
+					return fold.Apply(Entry{Offset: offset, AppendedMs: simEpochMs + simT, Value: encode(t, rec)})
 				}
 				for n := range c.nodes {
 					node := fmt.Sprintf("n%d-%d", p, n)
 					ipc := schemas.CounterBatchMetric{Name: "ipc", Unit: "1", Scope: schemas.ScopeCore}
 					b := &schemas.CounterBatch{
-						NodeHeader: foldtest.Header(node, "", foldtest.EpochMs, foldtest.IntervalMs), Metrics: []schemas.CounterBatchMetric{ipc},
+						NodeHeader: header(node, "", simEpochMs, simT), Metrics: []schemas.CounterBatchMetric{ipc},
 					}
 					b.Cpus = nil
 					for i := range c.cpus {
@@ -69,7 +68,7 @@ func TestSystemHoldsTheWholeMachine(t *testing.T) {
 					all = append(all, b.Metrics[0].Values...)
 					means++
 					id := []string{"split", fmt.Sprint("whole", p), "local" + node, "_rest"}[n%4]
-					job := foldtest.TickJob(id, 1, node)
+					job := tickJob(id, 1, node)
 					if job.JobID == "split" {
 						job.Parts, job.JobNodes = collectors, int32(collectors*c.nodes)
 					}
@@ -139,16 +138,16 @@ func TestContradictionsAreRejected(t *testing.T) {
 		"eps":   func(c *schemas.Certified) { c.Eps = -1 },
 		"atoms": func(c *schemas.Certified) { c.OrderStatistics, c.Atoms = nil, []schemas.Atom{{Value: 1, Count: 7}} },
 	} {
-		p := foldtest.Partial("two", 0, foldtest.EpochMs, 2)
+		p := partial("two", 0, simEpochMs, 2)
 		spoil(&p.Metrics[0].Certified)
-		n := nodeSummary("n0", "local", foldtest.EpochMs, foldtest.IntervalMs)
+		n := nodeSummary("n0", "local", simEpochMs, simT)
 		n.Metrics[0].Certified = schemas.Certified{OrderStatistics: []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2}}
 		spoil(&n.Metrics[0].Certified)
 		for _, c := range []struct {
 			fold   Fold
 			record schemas.Record
-		}{{NewMerger(foldtest.Cluster, simCollectors, nil), p}, {newCollectorFold(nil), n}} {
-			fx := c.fold.Apply(Entry{Offset: 1, AppendedMs: foldtest.EpochMs + foldtest.IntervalMs, Value: foldtest.Encode(t, c.record)})
+		}{{NewMerger(simCluster, simCollectors, nil), p}, {newCollectorFold(nil), n}} {
+			fx := c.fold.Apply(Entry{Offset: 1, AppendedMs: simEpochMs + simT, Value: encode(t, c.record)})
 			if len(fx.Rejects) != 1 || !strings.Contains(fx.Rejects[0].Reason, field) {
 				t.Errorf("%s of a %T: %+v", field, c.record, fx.Rejects)
 			}
@@ -161,17 +160,17 @@ func TestContradictionsAreRejected(t *testing.T) {
 func TestTooManyValuesToMerge(t *testing.T) {
 	var parts []*schemas.JobPartial
 	for c := range int32(6) {
-		p := foldtest.Partial("all", c, foldtest.EpochMs, 6)
+		p := partial("all", c, simEpochMs, 6)
 		p.Metrics[0].Count = 1e12
 		if err := checkPartial(p); err != nil {
 			t.Fatal(err)
 		}
-		foldtest.Encode(t, p)
+		encode(t, p)
 		parts = append(parts, p)
 	}
 	s, _ := mergePartials(parts, 0)
 	if m := s.Metrics[0]; m.Count != 0 || m.Invalid != 6e12 || m.Deciles != nil {
 		t.Errorf("%+v", m)
 	}
-	foldtest.Encode(t, s) // or the loop would stand still
+	encode(t, s) // or the loop would stand still
 }

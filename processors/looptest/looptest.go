@@ -1,5 +1,5 @@
-// Package looptest is for tests of what folds partitions: a broker of weir's topics, writers of records, and questions
-// about what was committed.
+// Package looptest is for tests of the loop and its stages: a broker of weir's topics, writers of records, and
+// questions about committed ones.
 package looptest
 
 import (
@@ -33,7 +33,7 @@ type Bench struct {
 	Shown  *prometheus.Registry
 }
 
-// New is the only one of its test. The test runs beside others, since it waits more than it works.
+// New makes the only bench of a test. The test runs beside others, since it waits more than it works.
 func New(t *testing.T) *Bench {
 	t.Helper()
 	t.Parallel()
@@ -92,7 +92,8 @@ func (b *Bench) Interval(ago int64) {
 	b.T.Helper()
 	start := time.Now().UnixMilli()/foldtest.IntervalMs*foldtest.IntervalMs - ago*foldtest.IntervalMs
 	tick := foldtest.Tick(start, false, foldtest.TickJob("whole", 1, "n1"))
-	b.Put(foldtest.Encode(b.T, foldtest.Batch("n1", "whole", start, foldtest.IntervalMs, 1)), foldtest.Encode(b.T, tick))
+	batch := foldtest.Batch("n1", "whole", start, foldtest.IntervalMs, 1)
+	b.Put(foldtest.Encode(b.T, batch), foldtest.Encode(b.T, tick))
 }
 
 // Read returns the committed records of partition 0 of a topic.
@@ -136,12 +137,12 @@ func (b *Bench) Summaries(n int) func() bool {
 	return func() bool { return len(b.Read(schemas.TopicJobSummary)) == n }
 }
 
-// Tried reports whether the process that has the partition started again so often from what is committed.
+// Tried reports whether the owner of the partition started again so often from the last commit.
 func (b *Bench) Tried(times float64) func() bool {
 	return func() bool { return SeriesOf(b.T, b.Shown, "collect")["weir_loop_restarts_total"] >= times }
 }
 
-// Stopped reports whether Progress says that the partition stands still for all of these reasons.
+// Stopped reports whether Progress names all of these reasons why the partition stands still.
 func (b *Bench) Stopped(reasons ...string) func() bool {
 	return func() bool {
 		why := b.Progress().Stopped
