@@ -65,9 +65,9 @@ FILES := TestFlippedByte|Crashes$$
 AGENT := TestOffsetIsWithin|TestNVMLAllocates
 STUDY := TestStudyInShort
 WIDE  := TestSelectionExample|TestMetricsDriftArchive|TestCompare$$
-RUNS  := ./kafka ./processors/fold ./processors/find ./balancer ./balancer/scheduler ./sink ./producers ./producers/source ./commands/metrics \
-	./selection/study ./topology/discovery/study
-ALL   := ./topology/discovery/network ./schemas ./quantile ./rules ./sink/compact ./sink/findings ./sink/jobs ./sink/totals ./simulate
+RUNS  := ./kafka ./processors/fold ./processors/find ./balancer ./balancer/scheduler ./sink ./producers ./producers/source \
+	./commands/metrics ./selection/study ./topology/discovery/study
+ALL   := ./topology/discovery/network ./schemas ./quantile ./rules ./sink/compact ./sink/findings ./sink/jobs ./sink/table ./sink/totals ./simulate
 test-full:
 	$(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... | grep -v '/integration$$')
 	$(GO) test -race -short -count=1 -timeout 10m ./integration

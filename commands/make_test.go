@@ -202,7 +202,7 @@ func walkTests(t *testing.T, f func(path string) error) {
 	}
 }
 
-// Names returns what a declaration declares.
+// names returns what a declaration declares.
 func names(d ast.Decl) (all []string) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:

@@ -63,7 +63,7 @@ func (f *observationFlags) Add(c *cobra.Command) {
 	cli.OfferDirectories(c, "dir")
 }
 
-// Table reads the observations. Metrics that the catalogue knows get their source and kind.
+// table reads the observations. Metrics that the catalogue knows get their source and kind.
 func (f *observationFlags) table(c *cobra.Command) (*selection.Table, config.Config, error) {
 	ask, err := f.ask(time.Now())
 	if err != nil {
