@@ -18,7 +18,7 @@ import (
 const sinceRelease = "schemas/older/Progress-660cab1becc58863.avsc"
 
 // upgradeOrder is the order of docs/deploy.md: readers of a record are upgraded before its writers. Agents write for the
-// first three, and read the Routes of the balancer. find reads the records of all stages, and the last release lacks it.
+// first three, and read the Routes of the balancer. find comes before its sources, and the last release lacks it.
 var upgradeOrder = []string{"sink", "find", "merge", "collect", "simulate", "balance"}
 
 // rollbackOrder is the order of docs/deploy.md as far as a rollback is possible. Progress got a field, so collect and
