@@ -8,6 +8,8 @@ import (
 
 	"github.com/weirhpc/weir/analysis/like"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/analysis/topics"
 )
 
 // Correlated is how two metrics of a life of a job move together over time.
@@ -26,7 +28,7 @@ func (n *Named) Correlate(ctx context.Context, jobID, a, b string, ask Ask) (*Co
 	if a == b {
 		return nil, fmt.Errorf("%w, not %s twice", errSame, a)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*topics.ReadTimeout)
 	defer cancel()
 	ask.Metrics = []string{a, b}
 	l, err := n.loader(nil, jobID, ask)

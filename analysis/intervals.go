@@ -42,12 +42,12 @@ func History(ctx context.Context, cfg config.Config, dir string, set *rules.Set,
 	}
 	var some []rules.Job
 	for _, date := range dates {
-		if date < dateOf(since.UnixMilli()) {
+		if date < archive.DateAt(since.UnixMilli()) {
 			continue
 		}
 		err := archive.EachJob(ctx, h.dir, date, date, func(r *jobs.Row) error {
 			if r.End >= since.UnixMilli() {
-				some = append(some, rules.JobOf(r.Cluster, jobOf(r), types))
+				some = append(some, rules.JobOf(r.Cluster, archive.JobOf(r), types))
 			}
 			return nil
 		})
@@ -178,7 +178,7 @@ func (h *historian) rows(ctx context.Context, x *archive.Index, key schemas.JobK
 	}, func(rows []schemas.Row) error {
 		for i := range rows {
 			at := rows[i].IntervalStart
-			if sane(&rows[i]) && (rows[i].Metric != nil || len(of[at]) == 0) {
+			if archive.Sane(&rows[i]) && (rows[i].Metric != nil || len(of[at]) == 0) {
 				of[at] = append(of[at], rows[i])
 			}
 		}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/weirhpc/weir/report/view"
 	"github.com/weirhpc/weir/rules"
+
+	"github.com/weirhpc/weir/analysis/topics/topicstest"
 )
 
 const ruleText = `
@@ -231,8 +233,8 @@ func TestRecordedFindingsAreShown(t *testing.T) {
 	r := rand.New(rand.NewPCG(16, 22))
 	set := ruleSetOf(t)
 	m := measure(r, "47", 0, loadStart, 60_000, 300, "alpha", "beta")
-	b := newTopics(t, t.TempDir())
-	d := &disk{dir: b.cfg.Sink.Dir}
+	b := topicstest.NewBrokers(t, t.TempDir())
+	d := &disk{dir: b.Config.Sink.Dir}
 	d.append(t, m.summaries, 90)
 	record := func(rule, state, class string, severity float64) schemas.Finding {
 		return schemas.Finding{
@@ -250,27 +252,27 @@ func TestRecordedFindingsAreShown(t *testing.T) {
 	want := encoded(t, recorded[:2])
 	check := func(from string) {
 		t.Helper()
-		j, err := Load(t.Context(), b.cfg, set, "47", Ask{Topic: true, Restart: -1})
+		j, err := Load(t.Context(), b.Config, set, "47", Ask{Topic: true, Restart: -1})
 		if err != nil || !bytes.Equal(encoded(t, j.Findings), want) || j.Findings[0].Rule != "both" ||
 			j.From != "archive" {
 			t.Errorf("%s: %v, from %s: %+v", from, err, j.From, j.Findings)
 		}
 	}
 	for i := range recorded {
-		b.put(t, schemas.TopicFindings, recorded[i].Key(), &recorded[i])
+		b.Put(t, schemas.TopicFindings, recorded[i].Key(), &recorded[i])
 	}
 	other := record("both", schemas.FindingOpen, schemas.ClassHigh, 1)
 	other.JobID = "471"
-	b.put(t, schemas.TopicFindings, other.Key(), &other)
-	b.raw(t, schemas.TopicFindings, []byte("47/0/x"), []byte("rubbish"))
+	b.Put(t, schemas.TopicFindings, other.Key(), &other)
+	b.Raw(t, schemas.TopicFindings, []byte("47/0/x"), []byte("rubbish"))
 	check("topic")
 	d.jobs(t, m.job)
 	if err := findings.Write(t.Context(), d.dir, "weir.findings", recorded); err != nil {
 		t.Fatal(err)
 	}
-	b.cfg.Prefix = "weir."
+	b.Config.Prefix = "weir."
 	check("archive")
-	l, err := LoadLines(t.Context(), b.cfg, ListAsk{Dir: d.dir, Finding: "gone"})
+	l, err := LoadLines(t.Context(), b.Config, ListAsk{Dir: d.dir, Finding: "gone"})
 	if err != nil || len(l.Rows) != 1 || l.Rows[0].Finding.Rule != "both" {
 		t.Errorf("%v: %+v", err, l)
 	}

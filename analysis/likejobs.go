@@ -48,7 +48,7 @@ type LikeRow struct {
 type liker struct {
 	names []string
 	first string // the date that the archive is read from
-	of    timeline[*likely]
+	of    archive.Timeline[*likely]
 	all   []*likely
 	mine  *likely // the job that the others are compared with
 }
@@ -71,12 +71,12 @@ func Like(ctx context.Context, cfg config.Config, a LikeAsk) ([]LikeRow, error) 
 	if err != nil {
 		return nil, err
 	}
-	date := dateOf(*mine.End)
+	date := archive.DateAt(*mine.End)
 	own, err := archive.Totals(ctx, dir, date, date, mine.Identity())
 	if err != nil {
 		return nil, err
 	}
-	l := &liker{of: timeline[*likely]{}, first: min(a.Since.UTC().Format(time.DateOnly), date)}
+	l := &liker{of: archive.Timeline[*likely]{}, first: min(a.Since.UTC().Format(time.DateOnly), date)}
 	for i := range own {
 		if of.has(own[i].Start) && own[i].Metric != nil && own[i].RankError != nil {
 			l.names = append(l.names, *own[i].Metric)
@@ -107,7 +107,7 @@ func archivedLife(ctx context.Context, dir, name string) (last life, of span, er
 	}
 	var all lives
 	for i := range rows {
-		all = all.add(life{jobOf(&rows[i]), rows[i].Cluster})
+		all = all.add(life{archive.JobOf(&rows[i]), rows[i].Cluster})
 	}
 	job, err := all.choose(id, date)
 	if err == nil && len(job) == 0 {
@@ -124,7 +124,7 @@ func archivedLife(ctx context.Context, dir, name string) (last life, of span, er
 func (l *liker) read(ctx context.Context, dir string, since time.Time, mine life, types *rules.Types) error {
 	nodes := types.Of(mine.Nodes).Name
 	err := archive.EachJob(ctx, dir, l.first, "", func(r *jobs.Row) error {
-		own := keyOf(r) == mine.Identity() && r.Life().Same(mine.when())
+		own := archive.KeyOf(r) == mine.Identity() && r.Life().Same(mine.when())
 		if !own && (r.End < since.UnixMilli() || types.Of(r.Nodes).Name != nodes) {
 			return nil
 		}
@@ -132,7 +132,7 @@ func (l *liker) read(ctx context.Context, dir string, since time.Time, mine life
 			JobID: r.JobID, Restart: r.Restart, Start: r.Start, User: r.User, Account: r.Account, Queue: r.Queue,
 			Name: r.Name, Cores: r.Cores,
 		}, like.Unsigned(len(l.names))}
-		l.of.add(keyOf(r), r.Life(), one)
+		l.of.Add(archive.KeyOf(r), r.Life(), one)
 		l.all = append(l.all, one)
 		if own {
 			l.mine = one
@@ -160,7 +160,7 @@ func (l *liker) totals(ctx context.Context, dir string, further []string,
 		var total view.Total
 		takeTotal(&total, t)
 		if i := slices.Index(l.names, *t.Metric); i >= 0 && !slices.ContainsFunc(total.D[:], math.IsNaN) {
-			if of, is := l.of.at(schemas.JobKey{JobID: t.JobID, Restart: t.Restart}, midOf(t)); is {
+			if of, is := l.of.At(schemas.JobKey{JobID: t.JobID, Restart: t.Restart}, archive.MidOf(t)); is {
 				fn(of, i, &total)
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"github.com/weirhpc/weir/analysis/like"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/table"
+
+	"github.com/weirhpc/weir/analysis/archive"
 )
 
 // TestLikeTakesLittleMemory: of a job and a metric, its ranks and the distribution of them all are in memory. Both are
@@ -26,7 +28,7 @@ func TestLikeTakesLittleMemory(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(16, 24))
 	before := heap()
-	l := &liker{names: make([]string, metrics), of: timeline[*likely]{}}
+	l := &liker{names: make([]string, metrics), of: archive.Timeline[*likely]{}}
 	for i := range jobs {
 		of := &likely{LikeRow{JobID: fmt.Sprint(i), Queue: "q"}, like.Unsigned(metrics)}
 		for m := range metrics {
@@ -36,7 +38,7 @@ func TestLikeTakesLittleMemory(t *testing.T) {
 			}
 			of.signature.Set(m, d)
 		}
-		l.of.add(schemas.JobKey{JobID: of.JobID}, table.Life{To: 1}, of)
+		l.of.Add(schemas.JobKey{JobID: of.JobID}, table.Life{To: 1}, of)
 		l.all = append(l.all, of)
 	}
 	space := l.space("q")

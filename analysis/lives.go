@@ -11,8 +11,8 @@ import (
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/table"
-	"github.com/weirhpc/weir/sink/jobs"
-	"github.com/weirhpc/weir/sink/totals"
+
+	"github.com/weirhpc/weir/analysis/archive"
 )
 
 var (
@@ -135,7 +135,7 @@ const mostListed = 20
 func listed(id string, jobs []lives) string {
 	on := map[string]int{}
 	for _, job := range jobs {
-		on[dateOf(job[0].when().From)]++
+		on[archive.DateAt(job[0].when().From)]++
 	}
 	var b strings.Builder
 	if more := len(jobs) - mostListed; more > 0 {
@@ -147,7 +147,7 @@ func listed(id string, jobs []lives) string {
 		first, last := job[0].when(), job[len(job)-1]
 		name, from, to := running, "an unknown time", "now"
 		if first.From < math.MaxInt64-1 {
-			if name = dateOf(first.From); on[name] > 1 {
+			if name = archive.DateAt(first.From); on[name] > 1 {
 				name = stamp(first.From)
 			}
 		}
@@ -216,50 +216,3 @@ func (l Lives) Has(restart int32, start int64) bool {
 	}
 	return !known
 }
-
-// slackMs is how far behind an end that was known late intervals may lie, and ahead of a start that was corrected.
-const slackMs = 600_000
-
-// timeline finds things by job and time: namesakes have one key.
-type timeline[T any] map[schemas.JobKey][]moment[T]
-
-type moment[T any] struct {
-	when table.Life
-	of   T
-}
-
-func (t timeline[T]) add(key schemas.JobKey, when table.Life, of T) {
-	t[key] = append(t[key], moment[T]{when, of})
-}
-
-// at returns the thing that lived at a time. Some namesakes are unknown, so a time after an end belongs to another
-// namesake.
-func (t timeline[T]) at(key schemas.JobKey, ms int64) (found T, ok bool) {
-	best := int64(math.MinInt64)
-	for _, m := range t[key] {
-		from := m.when.From
-		if from == m.when.To-1 { // nobody knows when it began
-			from = math.MinInt64
-		}
-		past := m.when.To
-		if past < math.MaxInt64-slackMs {
-			past += slackMs
-		}
-		if ms < max(from, math.MinInt64+slackMs)-slackMs || ms >= past {
-			continue
-		}
-		if from > ms { // only its correction makes it so: any other is nearer
-			from = math.MinInt64 + 1
-		}
-		if !ok || from > best {
-			found, ok, best = m.of, true, from
-		}
-	}
-	return found, ok
-}
-
-// keyOf returns the key of an archived job, which its namesakes have too.
-func keyOf(r *jobs.Row) schemas.JobKey { return schemas.JobKey{JobID: r.JobID, Restart: r.Restart} }
-
-// midOf is a time in the middle of a total.
-func midOf(t *totals.Total) int64 { return t.Start + (t.End-t.Start)/2 }

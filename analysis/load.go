@@ -1,3 +1,5 @@
+// Package analysis loads jobs: one with its totals, its course over time and its findings, and lists of them. It merges
+// the archive with the topics.
 package analysis
 
 import (
@@ -16,6 +18,8 @@ import (
 
 	"github.com/weirhpc/weir/report/view"
 	"github.com/weirhpc/weir/rules"
+
+	"github.com/weirhpc/weir/analysis/topics"
 )
 
 // Ask says what of a job is loaded.
@@ -61,7 +65,7 @@ type loader struct {
 	set   *rules.Set
 	types *rules.Types
 	named *Named
-	topic *reader // nil: no broker is asked
+	topic *topics.Reader // nil: no broker is asked
 
 	job       *view.Job
 	key       schemas.JobKey
@@ -94,7 +98,7 @@ type loader struct {
 // Load returns a life of a job: the archive first, then the topic past its end. The metrics are those that are asked
 // for, and without them those that a report shows.
 func Load(ctx context.Context, cfg config.Config, set *rules.Set, jobID string, a Ask) (*view.Job, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*topics.ReadTimeout)
 	defer cancel()
 	l, err := newLoader(ctx, cfg, set, jobID, a)
 	if err != nil {

@@ -104,7 +104,7 @@ func (l *loader) watchRolled(ctx context.Context, x *archive.Index, hours *archi
 	}, func(rows []schemas.Row) error {
 		for i := range rows {
 			r := &rows[i]
-			if name := nameOf(*r); sane(r) && l.span.has(r.IntervalStart) {
+			if name := archive.MetricOf(*r); archive.Sane(r) && l.span.has(r.IntervalStart) {
 				l.watchRow(r, name)
 				if l.shown[name] {
 					l.build.Places(r)
@@ -122,7 +122,7 @@ func (l *loader) lastOfPeak(hours *archive.Hours) (last string) {
 	}
 	for i := range hours.Of {
 		h := &hours.Of[i]
-		if date := dateOf(h.Hour); h.Metric != nil && view.OfPeak(*h.Metric) && h.Count > 0 && l.inPart(date) {
+		if date := archive.DateAt(h.Hour); h.Metric != nil && view.OfPeak(*h.Metric) && h.Count > 0 && l.inPart(date) {
 			last = max(last, date)
 		}
 	}
@@ -142,7 +142,7 @@ func (l *loader) readPlaces(ctx context.Context, x *archive.Index, hours *archiv
 		return archive.None
 	}, func(rows []schemas.Row) error {
 		for i := range rows {
-			if sane(&rows[i]) && l.span.has(rows[i].IntervalStart) {
+			if archive.Sane(&rows[i]) && l.span.has(rows[i].IntervalStart) {
 				l.build.Places(&rows[i])
 			}
 		}

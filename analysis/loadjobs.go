@@ -18,6 +18,8 @@ import (
 
 	"github.com/weirhpc/weir/report/view"
 	"github.com/weirhpc/weir/rules"
+
+	"github.com/weirhpc/weir/analysis/topics"
 )
 
 // ListAsk says which jobs are listed.
@@ -51,7 +53,7 @@ func LineMetrics() []string { return slices.Clone(lineMetrics) }
 type lister struct {
 	ask   ListAsk
 	types *rules.Types
-	of    timeline[*view.JobLine]
+	of    archive.Timeline[*view.JobLine]
 	all   []*view.JobLine
 	by    order
 	found map[*view.JobLine]bool // jobs with the finding that is asked for
@@ -73,17 +75,17 @@ func LoadLines(ctx context.Context, cfg config.Config, a ListAsk) (*view.Lists, 
 		cfg.Sink.Dir = a.Dir
 	}
 	l := &lister{
-		ask: a, types: types, by: by, of: timeline[*view.JobLine]{}, found: map[*view.JobLine]bool{},
+		ask: a, types: types, by: by, of: archive.Timeline[*view.JobLine]{}, found: map[*view.JobLine]bool{},
 		rules: map[string]bool{},
 	}
 	if a.Topic {
-		limited, cancel := context.WithTimeout(ctx, readTimeout)
+		limited, cancel := context.WithTimeout(ctx, topics.ReadTimeout)
 		defer cancel()
-		r, err := open(limited, cfg)
+		r, err := topics.Open(limited, cfg)
 		if err != nil {
 			return nil, err
 		}
-		defer r.close()
+		defer r.Close()
 		if err := l.fromTopics(limited, r); err != nil {
 			return nil, err
 		}
@@ -139,13 +141,13 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 	}
 	first := since.UTC().Format(time.DateOnly)
 	err = archive.EachJob(ctx, dir, first, "", func(r *jobs.Row) error {
-		j := jobOf(r)
+		j := archive.JobOf(r)
 		if r.End < since.UnixMilli() || !l.wanted(j) {
 			return nil
 		}
 		for _, m := range l.of[j.Identity()] {
-			if m.when.Same(r.Life()) {
-				m.of.Cluster = r.Cluster
+			if m.When.Same(r.Life()) {
+				m.Of.Cluster = r.Cluster
 				return nil
 			}
 		}
@@ -165,7 +167,7 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 		"d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10",
 	}
 	err = archive.EachTotalOf(ctx, dir, first, "", metrics, columns, func(t *totals.Total) error {
-		line, is := l.of.at(schemas.JobKey{JobID: t.JobID, Restart: t.Restart}, midOf(t))
+		line, is := l.of.At(schemas.JobKey{JobID: t.JobID, Restart: t.Restart}, archive.MidOf(t))
 		if is && schemas.Over(line.State) {
 			l.total(line, t)
 		}
@@ -197,7 +199,7 @@ func (l *lister) findingsFrom(since time.Time) string {
 			first = min(first, *began)
 		}
 	}
-	return dateOf(first)
+	return archive.DateAt(first)
 }
 
 // line adds a job.
@@ -210,7 +212,7 @@ func (l *lister) line(cluster string, j *schemas.Job) {
 		}
 		line.TimeS = float64(max(0, end-*j.Start)) / 1000
 	}
-	l.of.add(j.Identity(), life{Job: j}.when(), line)
+	l.of.Add(j.Identity(), life{Job: j}.when(), line)
 	l.all = append(l.all, line)
 }
 
@@ -253,7 +255,7 @@ func (l *lister) numbers(line *view.JobLine, metric string, mean *float64, d [11
 // finding takes a finding that holds. A line shows the worst.
 func (l *lister) finding(f *schemas.Finding) {
 	l.rules[f.Rule] = true
-	line, is := l.of.at(f.Job(), f.AsOf)
+	line, is := l.of.At(f.Job(), f.AsOf)
 	if !is || f.State != schemas.FindingOpen {
 		return
 	}

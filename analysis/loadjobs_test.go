@@ -13,6 +13,8 @@ import (
 	"github.com/weirhpc/weir/sink/findings"
 
 	"github.com/weirhpc/weir/report/view"
+
+	"github.com/weirhpc/weir/analysis/topics/topicstest"
 )
 
 func ids(all []string, err error) string {
@@ -123,7 +125,7 @@ func TestLinesOfAnArchive(t *testing.T) {
 // TestLinesOfTopics: jobs that run, wait or are skipped come from the topics, with the findings that hold.
 func TestLinesOfTopics(t *testing.T) {
 	r := rand.New(rand.NewPCG(16, 11))
-	b := newTopics(t, t.TempDir())
+	b := topicstest.NewBrokers(t, t.TempDir())
 	now := time.Now().UnixMilli()
 	start := now - 60_000
 	longAgo := now - 49*3_600_000
@@ -134,27 +136,27 @@ func TestLinesOfTopics(t *testing.T) {
 		{JobID: "done", State: schemas.StateFailed, Start: &start, End: &now},
 		{JobID: "old", State: schemas.StateCompleted, Start: &longAgo, End: &longAgo},
 	} {
-		b.put(t, schemas.TopicJobs, j.Identity().Key(), &j)
+		b.Put(t, schemas.TopicJobs, j.Identity().Key(), &j)
 	}
 	m := measure(r, "run", 0, now-now%10_000-20_000, 10_000, 2, "cpu_user", "cpu_idle")
-	b.summaries(t, m.summaries)
+	b.Summaries(t, m.summaries)
 	for i, class := range []string{schemas.ClassLow, schemas.ClassHigh, schemas.ClassMed} {
 		f := schemas.Finding{
 			Cluster: "c", JobID: "run", Rule: "rule" + class, RuleHash: "0", State: schemas.FindingOpen, Class: class,
 			Certainty: schemas.Certain, Severity: float64(i) / 10, Worst: 1, IntervalMs: 10_000, Title: "t",
 			AsOf: start,
 		}
-		b.put(t, schemas.TopicFindings, f.Key(), &f)
+		b.Put(t, schemas.TopicFindings, f.Key(), &f)
 	}
-	b.raw(t, schemas.TopicFindings, []byte("run/0/rubbish"), []byte("rubbish"))
-	got, err := LoadLines(t.Context(), b.cfg, ListAsk{Topic: true})
+	b.Raw(t, schemas.TopicFindings, []byte("run/0/rubbish"), []byte("rubbish"))
+	got, err := LoadLines(t.Context(), b.Config, ListAsk{Topic: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(got.Skipped) != 1 || got.Skipped[0].Reason != "unknown node" {
 		t.Errorf("skipped: %+v", got.Skipped)
 	}
-	if text := lines(t, b.cfg, ListAsk{Topic: true}); text != "done run wait " {
+	if text := lines(t, b.Config, ListAsk{Topic: true}); text != "done run wait " {
 		t.Errorf("%q", text)
 	}
 	at := slices.IndexFunc(got.Rows, func(l view.JobLine) bool { return l.JobID == "run" })
@@ -166,23 +168,23 @@ func TestLinesOfTopics(t *testing.T) {
 		t.Errorf("%+v", line)
 	}
 	for rule, want := range map[string]string{"ruleLOW": "run ", "none": ""} {
-		if text := lines(t, b.cfg, ListAsk{Topic: true, Finding: rule}); text != want {
+		if text := lines(t, b.Config, ListAsk{Topic: true, Finding: rule}); text != want {
 			t.Errorf("%s: %q", rule, text)
 		}
 	}
 	for rule, want := range map[string]bool{"ruleMED": true, "shipped": true, "typo": false} {
-		_, err := LoadLines(t.Context(), b.cfg, ListAsk{Topic: true, Finding: rule, Rules: []string{"shipped"}})
+		_, err := LoadLines(t.Context(), b.Config, ListAsk{Topic: true, Finding: rule, Rules: []string{"shipped"}})
 		if known := !errors.Is(err, ErrRule); known != want || !want && !strings.Contains(err.Error(), "are shipped") {
 			t.Errorf("--finding %s: %v", rule, err)
 		}
 	}
 	for limit, want := range map[int][2]int{1: {1, 0}, 3: {3, 0}, 4: {3, 1}, 9: {3, 1}} {
-		l, err := LoadLines(t.Context(), b.cfg, ListAsk{Topic: true, Limit: limit})
+		l, err := LoadLines(t.Context(), b.Config, ListAsk{Topic: true, Limit: limit})
 		if err != nil || [2]int{len(l.Rows), len(l.Skipped)} != want {
 			t.Errorf("--limit %d: %v, %d jobs and %d skipped, want %v", limit, err, len(l.Rows), len(l.Skipped), want)
 		}
 	}
-	if _, err := LoadLines(t.Context(), b.cfg, ListAsk{Sort: "x"}); !errors.Is(err, ErrSort) {
+	if _, err := LoadLines(t.Context(), b.Config, ListAsk{Sort: "x"}); !errors.Is(err, ErrSort) {
 		t.Error(err)
 	}
 }

@@ -7,33 +7,35 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/analysis/topics"
 )
 
 // fromTopics reads the jobs that the scheduler knows, the last interval of those that run, and the findings.
-func (l *lister) fromTopics(ctx context.Context, r *reader) error {
+func (l *lister) fromTopics(ctx context.Context, r *topics.Reader) error {
 	since, err := l.since("")
 	if err != nil {
 		return err
 	}
-	known, err := r.jobs(ctx, func(*kgo.Record) bool { return true })
+	known, err := r.Jobs(ctx, func(*kgo.Record) bool { return true })
 	if err != nil {
 		return err
 	}
 	for _, j := range known {
 		over := schemas.Over(j.State)
 		if l.wanted(j) && (!over || j.End != nil && *j.End >= since.UnixMilli()) {
-			l.line(r.cfg.Cluster, j)
+			l.line(r.Config.Cluster, j)
 		}
 	}
 	now := time.Now()
-	oldest, last := recent(r.cfg, now), newestSummaries{}
-	_, err = r.back(ctx, r.cfg.Prefix+schemas.TopicJobSummary, now.Add(-3*r.cfg.Interval), last.add,
+	oldest, last := topics.Recent(r.Config, now), newestSummaries{}
+	_, err = r.Back(ctx, r.Config.Prefix+schemas.TopicJobSummary, now.Add(-3*r.Config.Interval), last.add,
 		func(since time.Time) (time.Time, bool) { return oldest, since.After(oldest) })
 	if err != nil {
 		return err
 	}
 	for key, s := range last {
-		line, is := l.of.at(key, s.IntervalStart)
+		line, is := l.of.At(key, s.IntervalStart)
 		if !is || schemas.Over(line.State) {
 			continue
 		}
@@ -53,7 +55,7 @@ func (l *lister) fromTopics(ctx context.Context, r *reader) error {
 			l.numbers(line, m.Name, m.Mean, d)
 		}
 	}
-	return r.findings(ctx, "", func(f *schemas.Finding) { l.finding(f) })
+	return r.Findings(ctx, "", func(f *schemas.Finding) { l.finding(f) })
 }
 
 // newestSummaries has the last summary of each job.

@@ -6,13 +6,15 @@ import (
 	"github.com/weirhpc/weir/schemas"
 
 	"github.com/weirhpc/weir/report/view"
+
+	"github.com/weirhpc/weir/analysis/archive"
 )
 
 // TestLinesSayWhichJobsWereJudged: a job without a finding is well if it was measured and findings are made at all.
 func TestLinesSayWhichJobsWereJudged(t *testing.T) {
 	for _, finds := range []bool{false, true} {
 		l := &lister{
-			of: timeline[*view.JobLine]{}, found: map[*view.JobLine]bool{}, rules: map[string]bool{},
+			of: archive.Timeline[*view.JobLine]{}, found: map[*view.JobLine]bool{}, rules: map[string]bool{},
 		}
 		l.by, _ = orderOf("")
 		for id, seen := range map[string]*float64{"calm": new(1.0), "well": new(0.9), "waits": nil} {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +20,8 @@ import (
 
 	"github.com/weirhpc/weir/report/view"
 	"github.com/weirhpc/weir/rules"
+
+	"github.com/weirhpc/weir/analysis/topics"
 )
 
 // NoArchive is an archive that nobody has, for where one may not be read.
@@ -39,8 +40,8 @@ func Readable(dir string) error {
 // Named are the jobs and job arrays that somebody names. One client reads all of them. The records of jobs and findings
 // are read once.
 type Named struct {
-	cfg   config.Config // sink.dir is the archive that is read
-	topic *reader       // nil: no broker is asked
+	cfg   config.Config  // sink.dir is the archive that is read
+	topic *topics.Reader // nil: no broker is asked
 	ids   map[string]bool
 	lives map[string]lives             // of each id; nil: not read yet
 	found map[string][]schemas.Finding // of the topic, by job; nil: not read yet
@@ -56,7 +57,7 @@ func Open(ctx context.Context, cfg config.Config, a Ask, ids ...string) (n *Name
 		n.ids[id] = true
 	}
 	if a.Topic {
-		n.topic, err = open(ctx, cfg)
+		n.topic, err = topics.Open(ctx, cfg)
 	}
 	return n, err
 }
@@ -64,7 +65,7 @@ func Open(ctx context.Context, cfg config.Config, a Ask, ids ...string) (n *Name
 // Close ends the client.
 func (n *Named) Close() {
 	if n.topic != nil {
-		n.topic.close()
+		n.topic.Close()
 	}
 }
 
@@ -78,7 +79,7 @@ func (n *Named) records(ctx context.Context) error {
 	}
 	lives := map[string]lives{}
 	if n.topic != nil {
-		known, err := n.topic.jobs(ctx, func(*kgo.Record) bool { return true })
+		known, err := n.topic.Jobs(ctx, func(*kgo.Record) bool { return true })
 		if err != nil {
 			return err
 		}
@@ -87,7 +88,7 @@ func (n *Named) records(ctx context.Context) error {
 		}
 	}
 	archived := func(r *jobs.Row) error {
-		n.add(lives, jobOf(r), r.Cluster)
+		n.add(lives, archive.JobOf(r), r.Cluster)
 		return nil
 	}
 	all := len(n.ids) > fewJobs
@@ -134,7 +135,7 @@ func isArray(lives lives, id string) bool {
 // Tasks returns the tasks of a job array: the ID of each by its number. Whole reports whether the array's number alone
 // means all of them: no other job has it.
 func (n *Named) Tasks(ctx context.Context, array string) (tasks map[int64]string, whole bool, err error) {
-	limited, cancel := context.WithTimeout(ctx, readTimeout)
+	limited, cancel := context.WithTimeout(ctx, topics.ReadTimeout)
 	defer cancel()
 	if err := n.records(limited); err != nil {
 		return nil, false, err
@@ -153,7 +154,7 @@ func (n *Named) Tasks(ctx context.Context, array string) (tasks map[int64]string
 
 // Load is the function Load for a job, or a task of an array, that was named.
 func (n *Named) Load(ctx context.Context, set *rules.Set, jobID string, a Ask) (*view.Job, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*topics.ReadTimeout)
 	defer cancel()
 	l, err := n.loader(set, jobID, a)
 	if err != nil {
@@ -163,20 +164,18 @@ func (n *Named) Load(ctx context.Context, set *rules.Set, jobID string, a Ask) (
 }
 
 // reader returns a reader of its own for a job. Its topics end where they end now.
-func (n *Named) reader() *reader {
+func (n *Named) reader() *topics.Reader {
 	if n.topic == nil {
 		return nil
 	}
-	r := *n.topic
-	r.ends, r.ids = maps.Clone(r.ends), maps.Clone(r.ids)
-	return &r
+	return n.topic.Anew()
 }
 
 // findings calls fn with the last record of each finding of a job in the topic.
 func (n *Named) findings(ctx context.Context, jobID string, fn func(*schemas.Finding)) error {
 	if n.found == nil {
 		found := map[string][]schemas.Finding{}
-		err := n.topic.findings(ctx, "", func(f *schemas.Finding) {
+		err := n.topic.Findings(ctx, "", func(f *schemas.Finding) {
 			if n.ids[f.JobID] || n.lives[f.JobID] != nil {
 				found[f.JobID] = append(found[f.JobID], *f)
 			}
@@ -233,7 +232,7 @@ func (n *Named) LastRows(ctx context.Context, name string, intervals int) (rows 
 		known[l.Identity()] = l.Job
 	}
 	records := func(context.Context) (map[schemas.JobKey]*schemas.Job, error) { return known, nil }
-	rows, why, err = n.reader().newestRows(ctx, id, intervals, records)
+	rows, why, err = n.reader().NewestRows(ctx, id, intervals, records)
 	return slices.DeleteFunc(rows, func(r schemas.Row) bool {
 		return !of.Has(r.Restart, r.IntervalStart)
 	}), why, err

@@ -9,14 +9,16 @@ import (
 	"testing"
 
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/analysis/topics/topicstest"
 )
 
 // TestTasksAreLoadedTogether: the records of jobs and findings are read once for all tasks of an array, which are in
 // the archive or in the topic. Each task has what is its own.
 func TestTasksAreLoadedTogether(t *testing.T) {
 	r := rand.New(rand.NewPCG(16, 12))
-	b := newTopics(t, t.TempDir())
-	d := &disk{dir: b.cfg.Sink.Dir}
+	b := topicstest.NewBrokers(t, t.TempDir())
+	d := &disk{dir: b.Config.Sink.Dir}
 	array := "46"
 	of := map[string]*measured{}
 	for task := range int32(12) {
@@ -25,12 +27,12 @@ func TestTasksAreLoadedTogether(t *testing.T) {
 		if of[m.job.JobID] = &m; task%2 == 0 {
 			d.jobs(t, m.job)
 		} else {
-			b.put(t, schemas.TopicJobs, m.job.Identity().Key(), &m.job)
+			b.Put(t, schemas.TopicJobs, m.job.Identity().Key(), &m.job)
 		}
-		b.summaries(t, m.summaries)
+		b.Summaries(t, m.summaries)
 	}
 	ask := Ask{Topic: true, Restart: -1}
-	n, err := Open(t.Context(), b.cfg, ask, array)
+	n, err := Open(t.Context(), b.Config, ask, array)
 	if err != nil {
 		t.Fatal(err)
 	}

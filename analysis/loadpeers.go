@@ -49,16 +49,16 @@ func LoadPeers(ctx context.Context, cfg config.Config, dir string, j *view.Job, 
 		until = time.UnixMilli(*j.End)
 	}
 	from, to := until.AddDate(0, 0, -days).UTC().Format(time.DateOnly), until.UTC().Format(time.DateOnly)
-	peers := timeline[peer]{}
+	peers := archive.Timeline[peer]{}
 	mine := life{Job: &j.Job}.when()
 	err = archive.EachJob(ctx, dir, from, to, func(r *jobs.Row) error {
-		key := keyOf(r)
+		key := archive.KeyOf(r)
 		if key == j.Identity() && r.Life().Same(mine) || r.Cores == nil || view.SizeClass(*r.Cores) != p.SizeClass {
 			return nil
 		}
 		of := peer{user: r.User == j.User && j.User != "", queue: r.Queue == j.Queue && j.Queue != "", nodes: r.Nodes}
 		if of.user || of.queue {
-			peers.add(key, r.Life(), of)
+			peers.Add(key, r.Life(), of)
 		}
 		return nil
 	})
@@ -71,7 +71,7 @@ func LoadPeers(ctx context.Context, cfg config.Config, dir string, j *view.Job, 
 	}
 	columns := []string{"job_id", "restart", "metric", "start", "end", "mean", "d1", "d5", "d9"}
 	err = archive.EachTotalOf(ctx, dir, from, to, metrics, columns, func(t *totals.Total) error {
-		of, is := peers.at(schemas.JobKey{JobID: t.JobID, Restart: t.Restart}, midOf(t))
+		of, is := peers.At(schemas.JobKey{JobID: t.JobID, Restart: t.Restart}, archive.MidOf(t))
 		if !is || t.Metric == nil {
 			return nil
 		}

@@ -6,17 +6,13 @@ import (
 	"github.com/weirhpc/weir/sink/compact"
 
 	"github.com/weirhpc/weir/report/view"
-)
 
-// sane reports whether a row is of an interval that may be: the archive is read as it is.
-func sane(r *schemas.Row) bool {
-	const far = 1 << 43 // the year 2248
-	return r.IntervalMs > 0 && r.IntervalMs <= 366*24*3_600_000 && r.IntervalStart >= 0 && r.IntervalStart < far
-}
+	"github.com/weirhpc/weir/analysis/archive"
+)
 
 // add takes a row of an interval.
 func (l *loader) add(r *schemas.Row) {
-	if !sane(r) || !l.span.has(r.IntervalStart) {
+	if !archive.Sane(r) || !l.span.has(r.IntervalStart) {
 		return
 	}
 	name := ""
@@ -74,7 +70,7 @@ func (l *loader) addHour(h *compact.Rollup) {
 			l.shares[*h.Metric] = append(l.shares[*h.Metric], s)
 		}
 	}
-	if !l.byHour(dateOf(h.Hour)) {
+	if !l.byHour(archive.DateAt(h.Hour)) {
 		return
 	}
 	l.archived++

@@ -18,9 +18,10 @@ import (
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
-	"github.com/weirhpc/weir/sink/jobs"
 
 	"github.com/weirhpc/weir/report/view"
+
+	"github.com/weirhpc/weir/analysis/topics"
 )
 
 // lives finds the lives of the job, and chooses one: the last, unless another is asked for.
@@ -67,40 +68,6 @@ func (l *loader) lives(ctx context.Context) error {
 	return nil
 }
 
-// jobOf returns a job of the archive as the topic has it.
-func jobOf(r *jobs.Row) *schemas.Job {
-	end, state := r.End, r.State
-	if !schemas.Over(state) {
-		state = schemas.StateCompleted // only jobs that have ended are there
-	}
-	return &schemas.Job{
-		JobID: r.JobID, Restart: r.Restart, Name: r.Name, User: r.User, Account: r.Account, Queue: r.Queue,
-		Nodes: r.Nodes, Cpus: r.Cpus, Submit: r.Submit, Start: r.Start, End: &end, State: state, Reason: r.Reason,
-		Cores: r.Cores, Gpus: r.Gpus, TimeLimitS: r.TimeLimitS, MemRequestedBytes: r.MemRequestedBytes,
-		Exclusive: r.Exclusive, ArrayJob: r.ArrayJob, ArrayTask: r.ArrayTask,
-	}
-}
-
-// jobs returns the last record of each job whose records are wanted.
-func (r *reader) jobs(ctx context.Context, want func(*kgo.Record) bool) (map[schemas.JobKey]*schemas.Job, error) {
-	last := map[string][]byte{}
-	err := r.all(ctx, r.cfg.Prefix+schemas.TopicJobs, func(r *kgo.Record) error {
-		if delete(last, string(r.Key)); len(r.Value) > 0 && want(r) { // a tombstone has no value
-			last[string(r.Key)] = r.Value
-		}
-		return nil
-	})
-	known := map[schemas.JobKey]*schemas.Job{}
-	for _, value := range last {
-		if v, err := schemas.Unmarshal(value); err == nil {
-			if j, is := v.(*schemas.Job); is {
-				known[j.Identity()] = j
-			}
-		}
-	}
-	return known, err
-}
-
 // start is where a partition of job-summary is read from.
 type start struct {
 	offset  int64
@@ -114,7 +81,7 @@ func (l *loader) positions() (map[int32]start, error) {
 		return nil, nil
 	}
 	topic := l.cfg.Prefix + schemas.TopicJobSummary
-	bounds, err := l.topic.bounds(context.Background(), topic)
+	bounds, err := l.topic.Bounds(context.Background(), topic)
 	if err != nil {
 		return nil, err
 	}
@@ -146,39 +113,51 @@ func (l *loader) positions() (map[int32]start, error) {
 	return from, err
 }
 
+// behind has the summaries behind the archive's end, read backwards.
+type behind struct {
+	all   []*schemas.JobSummary
+	read  int       // of them, in windows that were read completely
+	since time.Time // where these windows begin
+}
+
 // fromTopic reads the summaries of the job behind the archive's end.
 func (l *loader) fromTopic(ctx context.Context, from map[int32]start) error {
 	topic := l.cfg.Prefix + schemas.TopicJobSummary
 	bounds := map[int32]kafka.Range{}
 	archived := true
-	for p, b := range l.topic.ends[topic] {
+	for p, b := range l.topic.Ends[topic] {
 		at, mine := from[p]
 		if !mine {
 			continue
 		}
-		if at.offset >= 0 && at.offset <= b.To && kafka.SameTopic(at.topicID, l.topic.ids[topic]) {
+		if at.offset >= 0 && at.offset <= b.To && kafka.SameTopic(at.topicID, l.topic.IDs[topic]) {
 			b.From = max(b.From, at.offset)
 		} else {
 			archived = false
 		}
 		bounds[p] = b
 	}
-	l.topic.ends[topic] = bounds
+	l.topic.Ends[topic] = bounds
 	if l.unsure {
 		l.key.Restart = max(0, l.job.Restart)
 	}
-	h := history{jobID: l.key.JobID}
-	limited, cancel := context.WithTimeout(ctx, readTimeout)
+	var h behind
+	limited, cancel := context.WithTimeout(ctx, topics.ReadTimeout)
 	defer cancel()
 	since := time.Unix(0, 0)
 	if !archived { // backwards, so that the newest are there if time runs out
 		since = time.Now().Add(-max(time.Minute, 12*l.cfg.Interval))
 	}
-	certified := l.certifiedToo()
-	_, err := l.topic.back(limited, topic, since, func(r *kgo.Record) error { return h.keep(r, certified) },
+	_, err := l.topic.Back(limited, topic, since,
+		func(r *kgo.Record) error {
+			if s := topics.JobSummary(r, l.key.JobID, !l.final); s != nil { // totals are made of certified summaries
+				h.all = append(h.all, s)
+			}
+			return nil
+		},
 		func(since time.Time) (time.Time, bool) {
-			h.window(since)
-			return earlier(time.Now(), since), l.start == nil || since.After(l.start.Add(-time.Hour))
+			h.since, h.read = since, len(h.all)
+			return topics.Earlier(time.Now(), since), l.start == nil || since.After(l.start.Add(-time.Hour))
 		})
 	if err != nil && (limited.Err() == nil || ctx.Err() != nil || !l.cut(&h)) {
 		return err
@@ -189,31 +168,15 @@ func (l *loader) fromTopic(ctx context.Context, from map[int32]start) error {
 
 // cut keeps what has no holes of a read that ran out of time, and reports whether there is anything to show. Windows
 // are read from the newest on, and each from its beginning: the last one has a hole behind what was read of it.
-func (l *loader) cut(h *history) bool {
+func (l *loader) cut(h *behind) bool {
 	since := h.since.UnixMilli()
 	h.all = slices.DeleteFunc(h.all[:h.read], func(s *schemas.JobSummary) bool { return s.IntervalStart < since })
-	l.partial = fmt.Sprintf(", without the rest of the topic, which was not read within %v", readTimeout)
+	l.partial = fmt.Sprintf(", without the rest of the topic, which was not read within %v", topics.ReadTimeout)
 	if len(h.all) > 0 {
 		l.partial = fmt.Sprintf(", without what was written to the topic before %s: it was not read within %v",
-			h.since.UTC().Format(time.RFC3339), readTimeout)
+			h.since.UTC().Format(time.RFC3339), topics.ReadTimeout)
 	}
 	return len(h.all) > 0 || l.build != nil
-}
-
-// certifiedToo reports whether totals are made of the summaries.
-func (l *loader) certifiedToo() bool { return !l.final }
-
-// keep is add, with certified summaries if they are wanted.
-func (h *history) keep(r *kgo.Record, certified bool) error {
-	before := len(h.all)
-	if !certified || !isOf(r, h.jobID) {
-		return h.add(r)
-	}
-	v, err := schemas.Unmarshal(r.Value)
-	if s, ok := v.(*schemas.JobSummary); err == nil && ok && len(h.all) == before {
-		h.all = append(h.all, s)
-	}
-	return nil
 }
 
 // addSummaries takes the summaries of the topic, but for those of intervals that the archive has.

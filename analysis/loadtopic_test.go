@@ -8,54 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 
 	"github.com/weirhpc/weir/report/view"
 	"github.com/weirhpc/weir/rules"
+
+	"github.com/weirhpc/weir/analysis/topics/topicstest"
 )
-
-// topics is a broker with the topics of an installation, and with one partition of job-summary.
-type topics struct {
-	cfg config.Config
-	cl  *kgo.Client
-}
-
-func newTopics(t testing.TB, dir string) *topics {
-	t.Helper()
-	broker := kafkatest.Broker(t)
-	cfg := config.Default()
-	cfg.Kafka.Brokers, cfg.Sink.Dir, cfg.Partitions.JobSummary = broker.ListenAddrs(), dir, 1
-	kafkatest.CreateTopics(t, broker, cfg)
-	return &topics{cfg, kafkatest.Client(t, cfg.Kafka.Brokers)}
-}
-
-func (b *topics) put(t testing.TB, topic string, key []byte, r schemas.Record) {
-	t.Helper()
-	value, err := schemas.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.raw(t, topic, key, value)
-}
-
-func (b *topics) raw(t testing.TB, topic string, key, value []byte) {
-	t.Helper()
-	record := &kgo.Record{Topic: b.cfg.Prefix + topic, Key: key, Value: value}
-	if err := b.cl.ProduceSync(t.Context(), record).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (b *topics) summaries(t testing.TB, all []*schemas.JobSummary) {
-	t.Helper()
-	for _, s := range all {
-		b.put(t, schemas.TopicJobSummary, schemas.JobKey{JobID: s.JobID, Restart: s.Restart}.Key(), s)
-	}
-}
 
 // TestLoadOfArchiveAndTopic: no interval counts twice and none is lost, wherever the archive ends. A sink may write
 // between the look at its end and the look into it.
@@ -65,9 +25,9 @@ func TestLoadOfArchiveAndTopic(t *testing.T) {
 	other := measure(r, "46", 0, loadStart, 60_000, 40, "cpu_user")
 	mine.job.State, mine.job.End = schemas.StateRunning, nil
 	all := interleave(mine.summaries, other.summaries)
-	b := newTopics(t, "")
-	b.put(t, schemas.TopicJobs, mine.job.Identity().Key(), &mine.job)
-	b.summaries(t, all)
+	b := topicstest.NewBrokers(t, "")
+	b.Put(t, schemas.TopicJobs, mine.job.Identity().Key(), &mine.job)
+	b.Summaries(t, all)
 	for _, c := range []struct {
 		name               string
 		archived, meantime int
@@ -81,7 +41,7 @@ func TestLoadOfArchiveAndTopic(t *testing.T) {
 	} {
 		d := &disk{dir: t.TempDir()}
 		d.append(t, all[:c.archived], 7)
-		cfg := b.cfg
+		cfg := b.Config
 		cfg.Sink.Dir = d.dir
 		l, err := newLoader(t.Context(), cfg, nil, "47", Ask{Topic: true, Restart: -1})
 		if err != nil {
@@ -104,19 +64,19 @@ func TestLoadOfArchiveAndTopic(t *testing.T) {
 func TestLoadOfAnotherTopic(t *testing.T) {
 	r := rand.New(rand.NewPCG(16, 3))
 	mine := measure(r, "47", 0, loadStart, 60_000, 30, "cpu_user")
-	b := newTopics(t, t.TempDir())
-	b.summaries(t, mine.summaries[10:])
-	d := &disk{dir: b.cfg.Sink.Dir, next: 1000}
+	b := topicstest.NewBrokers(t, t.TempDir())
+	b.Summaries(t, mine.summaries[10:])
+	d := &disk{dir: b.Config.Sink.Dir, next: 1000}
 	d.append(t, mine.summaries[:15], 5)
-	j, err := Load(t.Context(), b.cfg, nil, "47", Ask{Topic: true, Restart: -1})
+	j, err := Load(t.Context(), b.Config, nil, "47", Ask{Topic: true, Restart: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mine.same(t, j, "cpu_user")
 	d = &disk{dir: t.TempDir(), next: 5, id: "0123456789abcdef0123456789abcdef"} // it ends within the new topic
 	d.append(t, mine.summaries[:10], 5)
-	b.cfg.Sink.Dir = d.dir
-	if j, err = Load(t.Context(), b.cfg, nil, "47", Ask{Topic: true, Restart: -1}); err != nil {
+	b.Config.Sink.Dir = d.dir
+	if j, err = Load(t.Context(), b.Config, nil, "47", Ask{Topic: true, Restart: -1}); err != nil {
 		t.Fatal(err)
 	}
 	mine.same(t, j, "cpu_user")
@@ -125,14 +85,14 @@ func TestLoadOfAnotherTopic(t *testing.T) {
 // TestLoadOfNothing: a job that is not there, one that waits, and one interval have clear answers.
 func TestLoadOfNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(16, 4))
-	b := newTopics(t, t.TempDir())
-	cfg := b.cfg
-	b.put(t, schemas.TopicJobs, schemas.JobKey{JobID: "8"}.Key(), &schemas.Job{JobID: "8", State: schemas.StatePending})
+	b := topicstest.NewBrokers(t, t.TempDir())
+	cfg := b.Config
+	b.Put(t, schemas.TopicJobs, schemas.JobKey{JobID: "8"}.Key(), &schemas.Job{JobID: "8", State: schemas.StatePending})
 	one := measure(r, "9", 0, loadStart, 60_000, 1, "cpu_user")
 	bare := measure(r, "10", 0, loadStart, 60_000, 3)
-	b.summaries(t, append(one.summaries, bare.summaries...))
-	b.raw(t, schemas.TopicJobSummary, []byte("9/0"), []byte("rubbish"))
-	b.raw(t, schemas.TopicJobs, []byte("9/0"), []byte("rubbish"))
+	b.Summaries(t, append(one.summaries, bare.summaries...))
+	b.Raw(t, schemas.TopicJobSummary, []byte("9/0"), []byte("rubbish"))
+	b.Raw(t, schemas.TopicJobs, []byte("9/0"), []byte("rubbish"))
 	ask := Ask{Topic: true, Restart: -1}
 	for _, dir := range []string{cfg.Sink.Dir, "/nowhere/at/all"} {
 		cfg.Sink.Dir = dir
@@ -290,9 +250,8 @@ func TestLoadOfAPartOfATopic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := history{jobID: "47", all: slices.Clone(mine.summaries[200:])}
 	since := mine.summaries[210].IntervalStart // ten late ones are of an interval before
-	h.window(time.UnixMilli(since))
+	h := behind{all: slices.Clone(mine.summaries[200:]), read: 100, since: time.UnixMilli(since)}
 	h.all = append(h.all, mine.summaries[:40]...) // the beginning of an older window
 	l.key, l.job.JobID, l.end, l.job.Running = schemas.JobKey{JobID: "47"}, "47", time.Now(), true
 	if !l.cut(&h) {
@@ -311,7 +270,7 @@ func TestLoadOfAPartOfATopic(t *testing.T) {
 		t.Errorf("from %d, not %d; known %v; %d findings; %q", l.job.FirstMs, since, l.job.Metrics[0].Total.Known,
 			len(l.job.Findings), l.partial)
 	}
-	if none := (history{all: mine.summaries[:3]}); (&loader{}).cut(&none) {
+	if none := (behind{all: mine.summaries[:3]}); (&loader{}).cut(&none) {
 		t.Error("the beginning of a window is shown alone")
 	}
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/kafka/kafkatest"
@@ -33,6 +32,8 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 	"github.com/weirhpc/weir/commands/clitest"
 	"github.com/weirhpc/weir/commands/services"
+
+	"github.com/weirhpc/weir/analysis/topics"
 )
 
 func TestWrongUsageIsStatus2(t *testing.T) {
@@ -452,7 +453,7 @@ func compareArchive(t *testing.T, dir, file string) {
 		t.Fatal(err)
 	}
 	cfg.Kafka.Brokers = []string{broker.Addr()}
-	cl, err := analysis.Connect(t.Context(), cfg)
+	cl, err := topics.Connect(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/analysis"
-
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
@@ -35,6 +33,9 @@ import (
 	"github.com/weirhpc/weir/commands/clitest"
 	"github.com/weirhpc/weir/commands/jobs"
 	"github.com/weirhpc/weir/commands/services"
+
+	"github.com/weirhpc/weir/analysis/status"
+	"github.com/weirhpc/weir/analysis/topics"
 )
 
 // paused is a reader that reads nothing until it is resumed.
@@ -249,7 +250,7 @@ func TestNothingDrivesTheTerminal(t *testing.T) {
 func TestTablesKeepTheirLines(t *testing.T) {
 	for name, show := range map[string]func(w io.Writer, text string) error{
 		"status": func(w io.Writer, text string) error {
-			return admin.PrintStatus(w, &analysis.Status{Partitions: []analysis.PartitionStatus{{
+			return admin.PrintStatus(w, &status.Status{Partitions: []status.Partition{{
 				Stage: "collect",
 				Owner: text,
 			}}, Silent: []string{text}})
@@ -263,10 +264,10 @@ func TestTablesKeepTheirLines(t *testing.T) {
 			return jobs.PrintJob(w, []schemas.Row{{Metric: &text, Unit: &text, Count: new(int64), Method: text}})
 		},
 		"record": func(w io.Writer, text string) error {
-			return jobs.PrintRecord(w, analysis.TailRecord{Key: &text, Value: []byte(`"` + text + `"`)})
+			return jobs.PrintRecord(w, topics.TailRecord{Key: &text, Value: []byte(`"` + text + `"`)})
 		},
 		"JSON": func(w io.Writer, text string) error {
-			return cli.PrintJSON(w, []*analysis.Status{{Wrong: []string{text}, OtherInterval: map[string]int64{text: 1}}})
+			return cli.PrintJSON(w, []*status.Status{{Wrong: []string{text}, OtherInterval: map[string]int64{text: 1}}})
 		},
 	} {
 		var plain, b bytes.Buffer
@@ -357,14 +358,14 @@ func TestStatusShowsSynchrony(t *testing.T) {
 	var b strings.Builder
 	for in, want := range map[float64]string{0.8777: "87.8", 0.9999: "99.9", 1: "100.0"} { // one node is not hidden
 		b.Reset()
-		err := admin.PrintStatus(&b, &analysis.Status{Synchrony: &analysis.Synchrony{Nodes: 977, InWindow: in}})
+		err := admin.PrintStatus(&b, &status.Status{Synchrony: &status.Synchrony{Nodes: 977, InWindow: in}})
 		want += " % of 977 nodes sampled within 0.6 s of the end of interval "
 		if err != nil || !strings.Contains(b.String(), want) {
 			t.Errorf("%v, want %q in\n%s", err, want, &b)
 		}
 	}
 	b.Reset()
-	if err := admin.PrintStatus(&b, &analysis.Status{}); err != nil || strings.Contains(b.String(), "synchrony") {
+	if err := admin.PrintStatus(&b, &status.Status{}); err != nil || strings.Contains(b.String(), "synchrony") {
 		t.Errorf("%v, and nobody tells, in\n%s", err, &b)
 	}
 }
@@ -386,7 +387,7 @@ func TestStatusOfManyNodes(t *testing.T) {
 		"late nodes  a7,b\n": {"b", "a7"},
 	} {
 		var b strings.Builder
-		if err := admin.PrintStatus(&b, &analysis.Status{Late: names}); err != nil || !strings.HasSuffix(b.String(), want) {
+		if err := admin.PrintStatus(&b, &status.Status{Late: names}); err != nil || !strings.HasSuffix(b.String(), want) {
 			t.Errorf("%v: want %s in %.400s", err, want, b.String())
 		}
 	}

@@ -13,13 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 
 	"github.com/weirhpc/weir/topology/discovery/network"
+
+	"github.com/weirhpc/weir/analysis/topics"
 )
 
 // circle is an emulated cluster in which weir runs: a broker among the switches, and an agent on each node.
@@ -206,7 +207,7 @@ func (c *circle) checkRoutes() {
 	defer func() { _ = cmd.Process.Kill() }()
 	collectors := map[string]int32{}
 	for in := json.NewDecoder(out); len(collectors) < c.nodes; {
-		var r analysis.TailRecord
+		var r topics.TailRecord
 		var route struct {
 			Node    string
 			Entries []schemas.RouteEntry

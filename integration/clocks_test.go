@@ -11,10 +11,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/analysis/status"
 )
 
 // TestWrongClocks runs a machine with a node that is 9 s ahead, and one that is 3 s behind. A third is ahead, and its
@@ -50,29 +51,29 @@ func TestWrongClocks(t *testing.T) {
 		return nil
 	})
 
-	var status *analysis.Status
+	var said *status.Status
 	s.eventually("the status that names them", func() bool {
 		var err error
-		if status, err = analysis.ReadStatus(t.Context(), s.cfg); err != nil {
+		if said, err = status.Read(t.Context(), s.cfg); err != nil {
 			t.Log(err)
 			return false
 		}
 		// The node that is ahead reports its clock in intervals that the machine closes 9 s later. All nodes with right
 		// clocks sampled together. The one ahead did not, and the one behind comes too late to count.
-		y := status.Synchrony
-		return len(status.ClocksOff) == len(off) && y != nil && y.Nodes > simulated/2 &&
+		y := said.Synchrony
+		return len(said.ClocksOff) == len(off) && y != nil && y.Nodes > simulated/2 &&
 			math.Abs(y.InWindow*float64(y.Nodes)-float64(y.Nodes-1)) < 1e-9
 	})
-	for _, c := range status.ClocksOff {
+	for _, c := range said.ClocksOff {
 		by, known := off[c.Node]
 		if !known || math.Abs(float64(c.OffsetMs-by.Milliseconds())) > 500 {
 			t.Errorf("%s is named, off by %d ms; it is %v", c.Node, c.OffsetMs, by)
 		}
 	}
-	if !slices.ContainsFunc(status.Wrong, func(w string) bool {
+	if !slices.ContainsFunc(said.Wrong, func(w string) bool {
 		return strings.HasPrefix(w, "clocks of 3 nodes are off by more than 100ms")
 	}) {
-		t.Errorf("the verdict is %q", status.Wrong)
+		t.Errorf("the verdict is %q", said.Wrong)
 	}
 	for node := range off {
 		s.eventually("the log to name "+node, func() bool {
@@ -104,12 +105,12 @@ func TestTriggered(t *testing.T) {
 	s.startMerge()
 	s.startCollect()
 	s.eventually("a row of all nodes, together", func() bool {
-		status, err := analysis.ReadStatus(t.Context(), s.cfg)
-		if err != nil || status.Synchrony == nil {
+		said, err := status.Read(t.Context(), s.cfg)
+		if err != nil || said.Synchrony == nil {
 			return false
 		}
-		y := status.Synchrony
-		return len(status.ClocksOff) == len(off) && y.Nodes == simulated && y.InWindow == 1
+		y := said.Synchrony
+		return len(said.ClocksOff) == len(off) && y.Nodes == simulated && y.InWindow == 1
 	})
 }
 

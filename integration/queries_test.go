@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/analysis"
-
 	"github.com/weirhpc/weir/analysis/query"
 
 	"github.com/weirhpc/weir/config"
@@ -26,6 +24,8 @@ import (
 
 	whole "github.com/weirhpc/weir/report/machine"
 	"github.com/weirhpc/weir/rules"
+
+	"github.com/weirhpc/weir/analysis/overview"
 )
 
 // askedJob is a job of the archive that TestQueriesPage asks, with all its values.
@@ -120,7 +120,7 @@ func writeReport(t *testing.T, dir, path string) {
 	cfg := config.Default()
 	cfg.Machine = []config.NodeType{{Name: "thin", Nodes: "m[1-3]", CPUs: 10}}
 	midnight := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
-	report, err := analysis.LoadSystem(t.Context(), cfg, analysis.SystemAsk{
+	report, err := overview.Load(t.Context(), cfg, overview.Ask{
 		Dir: dir, From: midnight.AddDate(0, 0, -1), To: midnight.AddDate(0, 0, 1),
 		Options: whole.Options{
 			MinCores: 8, MinTime: 10 * time.Minute, WithoutQueues: []string{"test", "devel", "debug"},

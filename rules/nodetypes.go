@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/topology"
@@ -57,6 +58,22 @@ func (t *Types) Of(nodes []string) config.NodeType {
 		return config.NodeType{}
 	}
 	return t.all[common]
+}
+
+// Threads returns how many threads a core of these nodes has. Without nodes it is the number that all types have in
+// common, and 0 if there is none.
+func (t *Types) Threads(nodes []string) int {
+	if len(nodes) > 0 {
+		return max(1, t.Of(nodes).ThreadsPerCore)
+	}
+	if len(t.all) == 0 {
+		return 0
+	}
+	same := max(1, t.all[0].ThreadsPerCore)
+	if slices.ContainsFunc(t.all, func(o config.NodeType) bool { return max(1, o.ThreadsPerCore) != same }) {
+		return 0
+	}
+	return same
 }
 
 // index returns the type of a node, or -1.

@@ -8,11 +8,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/analysis/topics"
 )
 
 // Options bound an audit.
@@ -34,7 +35,7 @@ var ErrNoPartition = errors.New("topic counters has no such partition")
 // promises lies before these ends. After that the positions are read again. Only the output of records between both
 // readings may be in flight.
 func Run(ctx context.Context, cfg config.Config, o Options) (*Report, error) {
-	cl, err := analysis.Connect(ctx, cfg, kafka.ReaderOpts()...)
+	cl, err := topics.Connect(ctx, cfg, kafka.ReaderOpts()...)
 	if err != nil {
 		return nil, err
 	}

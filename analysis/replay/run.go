@@ -13,14 +13,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/analysis"
-
 	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 
 	"github.com/weirhpc/weir/derive"
+
+	"github.com/weirhpc/weir/analysis/topics"
 )
 
 // Options are what a user asks for.
@@ -50,7 +50,7 @@ var ErrUnknownMetric = errors.New("no record has this metric")
 
 // Run folds the log of counters anew, and calls each with every summary, in the order of intervals and jobs.
 func Run(ctx context.Context, cfg config.Config, o Options, each func(*schemas.JobSummary) error) (*Report, error) {
-	cl, err := analysis.Connect(ctx, cfg, kafka.ReaderOpts()...)
+	cl, err := topics.Connect(ctx, cfg, kafka.ReaderOpts()...)
 	if err != nil {
 		return nil, err
 	}

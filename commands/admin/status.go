@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/analysis/status"
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
@@ -55,12 +55,12 @@ It ends with status 1 if something is wrong, and reports the remedy. These thing
 			if err != nil {
 				return err
 			}
-			s, err := analysis.ReadStatus(c.Context(), cfg)
+			s, err := status.Read(c.Context(), cfg)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				err = cli.PrintJSON(c.OutOrStdout(), []*analysis.Status{s})
+				err = cli.PrintJSON(c.OutOrStdout(), []*status.Status{s})
 			} else {
 				err = printVerdict(c.OutOrStdout(), s, cfg.Cluster)
 				if err == nil && all {
@@ -94,7 +94,7 @@ func wrongLines(wrong []string, all bool) []string {
 }
 
 // printVerdict shows in five lines whether something is wrong, and the numbers that matter most.
-func printVerdict(w io.Writer, s *analysis.Status, cluster string) error {
+func printVerdict(w io.Writer, s *status.Status, cluster string) error {
 	t := cli.NewTable(0)
 	switch n := len(s.Wrong); n {
 	case 0:
@@ -134,10 +134,10 @@ func printVerdict(w io.Writer, s *analysis.Status, cluster string) error {
 }
 
 // foldingLine counts the partitions of each stage that keep up, and names the one with the largest lag.
-func foldingLine(partitions []analysis.PartitionStatus) string {
+func foldingLine(partitions []status.Partition) string {
 	var stages []string
 	all, good := map[string]int{}, map[string]int{}
-	var worst *analysis.PartitionStatus
+	var worst *status.Partition
 	for i := range partitions {
 		p := &partitions[i]
 		if all[p.Stage] == 0 {
@@ -162,7 +162,7 @@ func foldingLine(partitions []analysis.PartitionStatus) string {
 }
 
 // archiveLine counts the partitions that the archive keeps up with.
-func archiveLine(partitions []analysis.SinkStatus) string {
+func archiveLine(partitions []status.SinkPartition) string {
 	if len(partitions) == 0 {
 		return "not seen from here"
 	}
@@ -187,7 +187,7 @@ func hostlist(names []string) string {
 }
 
 // stateOf returns one word for the table. The list of faults has the reason.
-func stateOf(p *analysis.PartitionStatus) string {
+func stateOf(p *status.Partition) string {
 	switch {
 	case p.Stopped, p.Replaced:
 		return "stopped"
@@ -199,7 +199,7 @@ func stateOf(p *analysis.PartitionStatus) string {
 
 // PrintStatus shows the stages in the order in which data flows: stages, archive, jobs, nodes. Unknown values are left
 // out.
-func PrintStatus(w io.Writer, s *analysis.Status) error {
+func PrintStatus(w io.Writer, s *status.Status) error {
 	t := cli.NewTable(0)
 	line := t.Line
 	line("STAGE\tPARTITION\tPOSITION\tLAG\tCLOSED\tOWNER\tSTATE")

@@ -5,31 +5,31 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhpc/weir/analysis"
-
 	"github.com/weirhpc/weir/commands/admin"
+
+	"github.com/weirhpc/weir/analysis/status"
 )
 
 // TestVerdictIsFiveLines: whoever is paged reads on five lines whether something is wrong, on any size of machine.
 func TestVerdictIsFiveLines(t *testing.T) {
 	t.Parallel()
 	ms, age := int64(1_795_000_000_000), int64(1234)
-	s := &analysis.Status{
+	s := &status.Status{
 		Epoch: 12, PlannedMs: &ms, TickMs: &ms, TickAgeMs: &age,
-		Intervals: []analysis.IntervalStatus{{Expected: 1}, {IntervalStart: ms, Expected: 9300, Summarized: 9288}},
+		Intervals: []status.Interval{{Expected: 1}, {IntervalStart: ms, Expected: 9300, Summarized: 9288}},
 		Silent:    []string{"n1", "n2"}, Late: []string{"n3"}, Routeless: []string{"n4", "n5", "n6"},
-		Rejects: []analysis.RejectStatus{{Count: 3}, {Count: 4}},
-		Sink:    []analysis.SinkStatus{{Position: 5, End: 10}, {Position: 1, End: 9, Behind: true}},
+		Rejects: []status.Rejects{{Count: 3}, {Count: 4}},
+		Sink:    []status.SinkPartition{{Position: 5, End: 10}, {Position: 1, End: 9, Behind: true}},
 		Collect: map[string]int64{"surplus": 990}, Merge: map[string]int64{"surplus": 9},
 	}
 	for i := range 256 {
-		s.Partitions = append(s.Partitions, analysis.PartitionStatus{
+		s.Partitions = append(s.Partitions, status.Partition{
 			Stage: "collect", Partition: int32(i), Lag: int64(i % 200), Owner: "collect-a",
 			Stopped: i == 7, Behind: i == 8,
 		})
 	}
 	s.Partitions[9].Owner = ""
-	s.Partitions = append(s.Partitions, analysis.PartitionStatus{Stage: "merge", Owner: "merge-a"})
+	s.Partitions = append(s.Partitions, status.Partition{Stage: "merge", Owner: "merge-a"})
 	for _, c := range []struct {
 		wrong []string
 		first string
@@ -67,7 +67,7 @@ func TestVerdictIsFiveLines(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	err := admin.PrintVerdict(&b, &analysis.Status{Wrong: []string{"a"}}, "new")
+	err := admin.PrintVerdict(&b, &status.Status{Wrong: []string{"a"}}, "new")
 	if err != nil || strings.Count(b.String(), "\n") != 5 {
 		t.Errorf("before anything ran: %v\n%s", err, &b)
 	}

@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 
 	"github.com/weirhpc/weir/commands/cli"
 	"github.com/weirhpc/weir/commands/services"
+
+	"github.com/weirhpc/weir/analysis/topics"
 )
 
 // inspectRegistry compares the registry with topic schemas.
@@ -34,7 +35,7 @@ func inspectRegistry(ctx context.Context, cfg config.Config, out io.Writer) erro
 
 // inspect checks brokers and topics for an administrator. It also gives advice on settings that cost time or safety.
 func inspect(ctx context.Context, cfg config.Config, out io.Writer) error {
-	cl, err := analysis.Connect(ctx, cfg)
+	cl, err := topics.Connect(ctx, cfg)
 	if err != nil {
 		return err
 	}

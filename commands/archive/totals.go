@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
@@ -19,6 +18,8 @@ import (
 	"github.com/weirhpc/weir/sink/totals"
 
 	"github.com/weirhpc/weir/commands/cli"
+
+	"github.com/weirhpc/weir/analysis/topics"
 )
 
 // totalsFlags select the totals.
@@ -89,7 +90,7 @@ func (f *totalsFlags) frontier() (func(context.Context, totals.Archived) (totals
 			"has all intervals of", kafka.ErrNoBrokers))
 	}
 	return func(ctx context.Context, a totals.Archived) (totals.Frontier, error) {
-		cl, err := analysis.Connect(ctx, cfg, kafka.ReaderOpts()...)
+		cl, err := topics.Connect(ctx, cfg, kafka.ReaderOpts()...)
 		if err != nil {
 			return totals.Frontier{}, err
 		}

@@ -14,8 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/weirhpc/weir/analysis"
-
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/totals"
@@ -25,6 +23,8 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 	"github.com/weirhpc/weir/commands/clitest"
 	"github.com/weirhpc/weir/commands/jobs"
+
+	"github.com/weirhpc/weir/analysis/topics"
 )
 
 // namesOf are the names of a row, in their order.
@@ -46,7 +46,7 @@ func TestTotalsHaveTheArchivesColumns(t *testing.T) {
 
 // TestJobLinesKeepTheirNames: programs that read `weir jobs --json` go on.
 func TestJobLinesKeepTheirNames(t *testing.T) {
-	want := append(namesOf(t, analysis.JobRow{}), "account", "queue", "nodes", "cores", "time_s", "busy", "spread",
+	want := append(namesOf(t, topics.JobRow{}), "account", "queue", "nodes", "cores", "time_s", "busy", "spread",
 		"wasted_h", "mem_per_node", "seen", "finding", "class", "severity", "of")
 	if diff := cmp.Diff(want, namesOf(t, jobs.JobLine{})); diff != "" {
 		t.Error(diff)
@@ -66,7 +66,7 @@ func TestJobsOfListAndTopicAreJoined(t *testing.T) {
 		},
 		Skipped: []view.JobLine{{Job: schemas.Job{JobID: "3", State: "SKIPPED", Reason: "why"}}},
 	}
-	last := []analysis.JobRow{
+	last := []topics.JobRow{
 		{JobID: "1", Restart: 1, IntervalStart: &at, Metrics: new(3)}, {JobID: "1"}, {JobID: schemas.JobRest},
 	}
 	show := func(chosen bool) (all []string) {

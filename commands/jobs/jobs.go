@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/analysis/topics"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
@@ -146,16 +147,16 @@ func (f *jobsFlags) chosen() bool {
 }
 
 // lastIntervals returns the last summary of each job in the topic, or nothing if no broker is asked.
-func lastIntervals(ctx context.Context, cfg config.Config, ask analysis.ListAsk) ([]analysis.JobRow, error) {
+func lastIntervals(ctx context.Context, cfg config.Config, ask analysis.ListAsk) ([]topics.JobRow, error) {
 	if !ask.Topic {
 		return nil, nil
 	}
-	return analysis.Jobs(ctx, cfg)
+	return topics.Jobs(ctx, cfg)
 }
 
 // jobLine is a job for programs. Unknown values are null.
 type jobLine struct {
-	analysis.JobRow
+	topics.JobRow
 	Account    string              `json:"account"`
 	Queue      string              `json:"queue"`
 	Nodes      *int                `json:"nodes"`
@@ -174,8 +175,8 @@ type jobLine struct {
 
 // jobLines joins the listed jobs with their last intervals. If all jobs are wanted, jobs with an interval but without a
 // record come last: the pseudo-jobs, and jobs that the topic has forgotten.
-func jobLines(lists *view.Lists, last []analysis.JobRow, chosen bool) []jobLine {
-	interval := map[schemas.JobKey]analysis.JobRow{}
+func jobLines(lists *view.Lists, last []topics.JobRow, chosen bool) []jobLine {
+	interval := map[schemas.JobKey]topics.JobRow{}
 	for _, r := range last {
 		interval[schemas.JobKey{JobID: r.JobID, Restart: r.Restart}] = r
 	}
@@ -183,7 +184,7 @@ func jobLines(lists *view.Lists, last []analysis.JobRow, chosen bool) []jobLine 
 	for _, l := range slices.Concat(lists.Rows, lists.Skipped) {
 		row, known := interval[l.Identity()]
 		if !known {
-			row = analysis.JobRow{JobID: l.JobID, Restart: l.Restart}
+			row = topics.JobRow{JobID: l.JobID, Restart: l.Restart}
 		}
 		delete(interval, l.Identity())
 		row.State, row.Reason, row.User, row.Name = l.State, l.Reason, l.User, l.Name
@@ -197,7 +198,7 @@ func jobLines(lists *view.Lists, last []analysis.JobRow, chosen bool) []jobLine 
 	return lines
 }
 
-func lineOf(row analysis.JobRow, l *view.JobLine) jobLine {
+func lineOf(row topics.JobRow, l *view.JobLine) jobLine {
 	line := jobLine{
 		JobRow: row, Account: l.Account, Queue: l.Queue, Cores: l.Cores, Busy: finite(l.Busy), Spread: finite(l.Spread),
 		WastedH: finite(l.WastedH), MemPerNode: finite(l.MemPerNode), Seen: finite(l.Seen),

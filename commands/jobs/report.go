@@ -7,8 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/analysis"
-
 	"github.com/weirhpc/weir/config"
 
 	system "github.com/weirhpc/weir/report/machine"
@@ -17,6 +15,8 @@ import (
 	"github.com/weirhpc/weir/commands/archive"
 	"github.com/weirhpc/weir/commands/cli"
 	"github.com/weirhpc/weir/commands/reading"
+
+	"github.com/weirhpc/weir/analysis/overview"
 )
 
 // NewReport returns the command weir report.
@@ -103,11 +103,11 @@ func (f *systemFlags) read(c *cobra.Command) (*system.Report, error) {
 	if ask.Set, err = reading.RuleSet(cfg); err != nil {
 		return nil, cli.Usage(err)
 	}
-	return analysis.LoadSystem(c.Context(), cfg, ask)
+	return overview.Load(c.Context(), cfg, ask)
 }
 
 // archiveAlone returns the configuration, and sets the archive's directory. It needs no brokers.
-func (f *systemFlags) archiveAlone(ask *analysis.SystemAsk) (cfg config.Config, err error) {
+func (f *systemFlags) archiveAlone(ask *overview.Ask) (cfg config.Config, err error) {
 	if f.Dir != "" {
 		cfg, err = f.Load()
 		ask.Dir = f.Dir
@@ -120,7 +120,7 @@ func (f *systemFlags) archiveAlone(ask *analysis.SystemAsk) (cfg config.Config, 
 	return f.Local()
 }
 
-func (f *systemFlags) ask(now time.Time) (a analysis.SystemAsk, err error) {
+func (f *systemFlags) ask(now time.Time) (a overview.Ask, err error) {
 	switch {
 	case f.Exclusive() != nil:
 		return a, f.Exclusive()

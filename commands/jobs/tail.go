@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/analysis/topics"
 	"github.com/weirhpc/weir/report/view"
 	"github.com/weirhpc/weir/schemas"
 
@@ -51,9 +51,9 @@ the whole head in base64, and head_schema names the schema at the start of the h
 			}
 			out, shown := c.OutOrStdout(), 0
 			var failed error
-			err = analysis.Tail(c.Context(), cfg, args[0], from == "start", func(r analysis.TailRecord) bool {
+			err = topics.Tail(c.Context(), cfg, args[0], from == "start", func(r topics.TailRecord) bool {
 				if asJSON {
-					failed = cli.PrintJSON(out, []analysis.TailRecord{r})
+					failed = cli.PrintJSON(out, []topics.TailRecord{r})
 				} else {
 					failed = PrintRecord(out, r)
 				}
@@ -75,7 +75,7 @@ the whole head in base64, and head_schema names the schema at the start of the h
 }
 
 // PrintRecord prints a record on one line. Unprintable bytes of the key are escaped, as a key may contain any.
-func PrintRecord(w io.Writer, r analysis.TailRecord) error {
+func PrintRecord(w io.Writer, r topics.TailRecord) error {
 	key, schema := "-", "-"
 	if r.Key != nil {
 		key = schemas.Printable(*r.Key)

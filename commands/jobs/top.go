@@ -13,8 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/weirhpc/weir/analysis"
-
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/naming"
 
@@ -23,6 +21,8 @@ import (
 
 	"github.com/weirhpc/weir/commands/cli"
 	"github.com/weirhpc/weir/commands/reading"
+
+	"github.com/weirhpc/weir/analysis/overview"
 )
 
 // topFlags are the flags of weir top.
@@ -98,7 +98,7 @@ func (f *topFlags) check() error {
 const usualDelay = 10 * time.Second
 
 func topOnce(ctx context.Context, w io.Writer, cfg config.Config, o term.TopOptions) error {
-	frame, err := analysis.NewestFrame(ctx, cfg)
+	frame, err := overview.NewestFrame(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func topScreen(ctx context.Context, cfg config.Config, o term.TopOptions) error 
 	group.Go(func() error {
 		defer close(frames)
 		defer usable(screen.Fini)
-		err := analysis.FollowFrames(ctx, cfg, func(f *system.Frame) bool {
+		err := overview.FollowFrames(ctx, cfg, func(f *system.Frame) bool {
 			select {
 			case frames <- f:
 				return true

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/analysis/observations"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/naming"
@@ -56,7 +57,7 @@ func (f *observationFlags) Add(c *cobra.Command) {
 		"intervals since `TIME`: 7d ago, or a date of UTC (default: the archive's last 30 days)")
 	flags.StringVar(&f.until, "until", "", "intervals before `TIME` (default: the end)")
 	if !f.withNodes { // a list names its own
-		flags.StringSliceVar(&f.statistics, "statistics", analysis.Statistics(),
+		flags.StringSliceVar(&f.statistics, "statistics", observations.Statistics(),
 			"use this `LIST` of each metric: mean, deciles from d0 to d10")
 	}
 	cli.OfferFiles(c, "from", "csv", "gz")
@@ -88,7 +89,7 @@ func (f *observationFlags) table(c *cobra.Command) (*selection.Table, config.Con
 
 // ask translates the flags. It reads the files of responses at once, so that a mistake in one shows before the archive
 // is read.
-func (f *observationFlags) ask(now time.Time) (a analysis.ObserveAsk, err error) {
+func (f *observationFlags) ask(now time.Time) (a observations.Ask, err error) {
 	if a.From, err = cli.TimeFlag("since", f.since, now); err != nil {
 		return a, err
 	}
@@ -98,17 +99,17 @@ func (f *observationFlags) ask(now time.Time) (a analysis.ObserveAsk, err error)
 	if !a.From.IsZero() && !a.To.IsZero() && !a.From.Before(a.To) {
 		return a, fmt.Errorf("--since %s must be before --until %s", f.since, f.until)
 	}
-	if a.Jobs, err = analysis.ParseJobFilter(f.jobs); err != nil {
+	if a.Jobs, err = observations.ParseJobFilter(f.jobs); err != nil {
 		return a, fmt.Errorf("--jobs: %w", err)
 	}
 	for _, s := range f.statistics {
-		if !slices.Contains(analysis.Statistics(), s) {
-			return a, fmt.Errorf("--statistics %.40q: there are %s", s, strings.Join(analysis.Statistics(), ", "))
+		if !slices.Contains(observations.Statistics(), s) {
+			return a, fmt.Errorf("--statistics %.40q: there are %s", s, strings.Join(observations.Statistics(), ", "))
 		}
 	}
 	a.Statistics = f.statistics
 	if f.withNodes {
-		a.Statistics = append(analysis.Statistics(), selection.StatisticNodes)
+		a.Statistics = append(observations.Statistics(), selection.StatisticNodes)
 	}
 	switch {
 	case f.from == "":
@@ -142,7 +143,7 @@ func isTable(name string) bool {
 }
 
 // readResponse reads a file of responses. The file's name is the name of the response.
-func readResponse(file string) (given analysis.Given, err error) {
+func readResponse(file string) (given observations.Given, err error) {
 	in, done, err := openTable(file)
 	if err != nil {
 		return given, err
@@ -154,7 +155,7 @@ func readResponse(file string) (given analysis.Given, err error) {
 }
 
 // readFile reads the observations of a CSV.
-func (f *observationFlags) readFile(ask analysis.ObserveAsk) (*selection.Table, error) {
+func (f *observationFlags) readFile(ask observations.Ask) (*selection.Table, error) {
 	in, done, err := openTable(f.from)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("--from %s: %w", f.from, err))
@@ -167,7 +168,7 @@ func (f *observationFlags) readFile(ask analysis.ObserveAsk) (*selection.Table, 
 	if !ask.From.IsZero() || !ask.To.IsZero() {
 		t.Between(ask.From, ask.To)
 	}
-	return t, analysis.Join(t, ask.Given, nil)
+	return t, observations.Join(t, ask.Given, nil)
 }
 
 // openTable opens a CSV, which may be compressed by gzip. Standard input is a dash.
@@ -195,7 +196,7 @@ func openTable(file string) (in io.Reader, done func(), err error) {
 }
 
 // observe reads the archive or the topic counters.
-func (f *observationFlags) observe(c *cobra.Command, ask analysis.ObserveAsk) (
+func (f *observationFlags) observe(c *cobra.Command, ask observations.Ask) (
 	cfg config.Config, t *selection.Table, err error,
 ) {
 	show := progress{out: c.ErrOrStderr(), now: time.Now}
@@ -207,13 +208,13 @@ func (f *observationFlags) observe(c *cobra.Command, ask analysis.ObserveAsk) (
 		if cfg, err = f.Load(); err != nil {
 			return cfg, nil, err
 		}
-		t, err = analysis.ObserveCounters(c.Context(), cfg, ask)
+		t, err = observations.Counters(c.Context(), cfg, ask)
 		return cfg, t, err
 	}
 	if ask.Dir, cfg, err = f.archiveDir(); err != nil {
 		return cfg, nil, err
 	}
-	t, err = analysis.ObserveArchive(c.Context(), ask)
+	t, err = observations.Archive(c.Context(), ask)
 	return cfg, t, err
 }
 

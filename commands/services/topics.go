@@ -11,17 +11,18 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 
 	"github.com/weirhpc/weir/commands/cli"
+
+	"github.com/weirhpc/weir/analysis/topics"
 )
 
 // CreateTopics creates the topics, and then checks them, since a broker may accept a setting and keep its own.
 func CreateTopics(ctx context.Context, cfg config.Config, out io.Writer) error {
-	cl, err := analysis.Connect(ctx, cfg)
+	cl, err := topics.Connect(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func registryIDs(ctx context.Context, cfg config.Config, out io.Writer) (map[str
 
 // checkTopics returns nil if a part that uses these topics can run. The names have no prefix.
 func checkTopics(ctx context.Context, cfg config.Config, log *slog.Logger, names []string) error {
-	cl, err := analysis.Connect(ctx, cfg)
+	cl, err := topics.Connect(ctx, cfg)
 	if err != nil {
 		return err
 	}

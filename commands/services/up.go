@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/analysis/topics"
 	"github.com/weirhpc/weir/balancer"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/commands/cli"
@@ -173,7 +173,7 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	s := &services{failure: make(chan error, 1)}
 	s.Add("summary lines", func(ctx context.Context) error {
 		var failed error
-		err := analysis.Follow(ctx, cfg, func(l analysis.IntervalLine) bool {
+		err := topics.Follow(ctx, cfg, func(l topics.IntervalLine) bool {
 			_, failed = fmt.Fprintln(out, l)
 			return failed == nil
 		})
