@@ -72,7 +72,8 @@ func readRows(ctx context.Context, a Ask, q archive.Query, key schemas.JobKey, o
 		return nil
 	})
 	slices.SortStableFunc(rows, func(a, b schemas.Row) int {
-		return cmp.Or(cmp.Compare(a.IntervalStart, b.IntervalStart), cmp.Compare(archive.MetricOf(a), archive.MetricOf(b)))
+		return cmp.Or(cmp.Compare(a.IntervalStart, b.IntervalStart),
+			cmp.Compare(archive.MetricOf(a), archive.MetricOf(b)))
 	})
 	intervals := 0
 	for i := len(rows) - 1; i >= 0 && n > 0; i-- {

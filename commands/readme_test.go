@@ -27,7 +27,7 @@ func TestReadingGuideLeads(t *testing.T) {
 	}
 	step := regexp.MustCompile("(?m)^([0-9]+)\\. `([^`]+)` (\\()?")
 	n := 0
-	for _, section := range strings.Split(clitest.Page(t, "docs/reading.md"), ":\n\n") {
+	for section := range strings.SplitSeq(clitest.Page(t, "docs/reading.md"), ":\n\n") {
 		reached := map[string]bool{} // names of functions that the section has led to
 		for i, s := range step.FindAllStringSubmatch(section, -1) {
 			if n++; s[1] != fmt.Sprint(n) {

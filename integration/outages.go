@@ -20,8 +20,8 @@ const (
 	// resumeLimit is how long commits may stay away after a broker's end: until its session with the controller is
 	// over, and 10 s.
 	resumeLimit = 6*time.Second + 10*time.Second
-	// pausedLimit is the same for a broker that is silent on open connections. Clients may wait until it is back, and then
-	// for their requests: 10 to 24 s were seen.
+	// pausedLimit is the same for a broker that is silent on open connections. Clients may wait until it is back, and
+	// then for their requests: 10 to 24 s were seen.
 	pausedLimit = awayFor + 25*time.Second
 )
 

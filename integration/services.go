@@ -81,10 +81,9 @@ func (s *system) leftovers() int {
 }
 
 // audit runs `weir audit` as a user does, and returns its report and exit status.
-func (m *machine) audit(file string, more ...string) (*audit.Report, int) {
+func (m *machine) audit(file string) (*audit.Report, int) {
 	m.t.Helper()
-	args := append([]string{"audit", "--json", "--config", file}, more...)
-	cmd := exec.CommandContext(m.t.Context(), m.binary, args...)
+	cmd := exec.CommandContext(m.t.Context(), m.binary, "audit", "--json", "--config", file)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()

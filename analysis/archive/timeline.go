@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/sink/table"
 	"github.com/weirhpc/weir/sink/jobs"
+	"github.com/weirhpc/weir/sink/table"
 	"github.com/weirhpc/weir/sink/totals"
 )
 

@@ -82,7 +82,8 @@ Role topics is for "weir topics create" and "check", and topology for "weir topo
 		},
 	}
 	conf.Add(c)
-	c.Flags().StringArrayVar(&names, "role", nil, "print the permissions of this `ROLE`; can be repeated (default: all)")
+	c.Flags().StringArrayVar(&names, "role", nil,
+		"print the permissions of this `ROLE`; can be repeated (default: all)")
 	c.Flags().StringVar(&principal, "principal", "", "`USER` with the role (default: User:weir-ROLE)")
 	c.Flags().StringVar(&format, "format", formatTool, "`FORM` of the output: kafka-acls, json or strimzi")
 	c.Flags().StringVar(&strimzi, "strimzi-cluster", "", "`NAME` of Strimzi's Kafka, which its users must have")

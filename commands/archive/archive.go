@@ -21,6 +21,7 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
+// NewArchive returns the command weir archive.
 func NewArchive() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "archive",

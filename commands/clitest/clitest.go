@@ -126,6 +126,7 @@ func Weir(ctx context.Context, args ...string) (status int, stdout, stderr strin
 	return status, out.String(), errs.String()
 }
 
+// Page returns the text of a file below the root, such as a page of docs.
 func Page(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)

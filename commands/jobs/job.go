@@ -81,7 +81,8 @@ are the columns of the archive. The rows come from the topic, or with --dir from
 	c.Flags().Int32Var(&f.restart, "restart", -1, "show this life of the job: restart `N` (default: the last)")
 	c.Flags().Lookup("restart").DefValue = "0" // the help does not show -1
 	c.Flags().StringVar(&f.html, "html", "", "write a page with figures into `FILE`, for a browser")
-	c.Flags().StringVar(&f.metrics, "metrics", "", "show these metrics: `A,B` or all (default: the most informative ones)")
+	c.Flags().StringVar(&f.metrics, "metrics", "",
+		"show these metrics: `A,B` or all (default: the most informative ones)")
 	c.Flags().StringVar(&f.from, "from", "",
 		"show measurements from `TIME` on: a date of UTC, a time such as 2026-11-21T06:00:00Z, or 7d ago")
 	c.Flags().StringVar(&f.to, "to", "", "show measurements before `TIME`")

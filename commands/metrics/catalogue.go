@@ -68,7 +68,8 @@ With a configuration, the metrics of the site are listed too.`,
 	}
 	conf.Add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
-	c.Flags().BoolVar(&probes, "available", false, "probe this host: list the metrics with values, and why others are missing")
+	c.Flags().BoolVar(&probes, "available", false,
+		"probe this host: list the metrics with values, and why others are missing")
 	c.AddCommand(newMetricsSelect(), newMetricsCompare(), newMetricsDrift())
 	return c
 }

@@ -33,8 +33,8 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *tabl
 }
 
 func newFollower(cfg config.Config, log *slog.Logger, metrics *table.Metrics) *table.Follower[Row] {
-	return table.NewFollower(cfg, log, metrics, schemas.TopicJobs, files, func(j *schemas.Job, offset int64) (Row, bool) {
-		return rowOf(cfg.Cluster, j, offset)
+	return table.NewFollower(cfg, log, metrics, schemas.TopicJobs, files, func(j *schemas.Job, at int64) (Row, bool) {
+		return rowOf(cfg.Cluster, j, at)
 	})
 }
 

@@ -34,7 +34,8 @@ type Row struct {
 
 	State  string `parquet:"state,dict" json:"state"`
 	Reason string `parquet:"reason,dict" json:"reason"`
-	// Position is the offset in topic jobs of the record that the row was made of; table.Earlier for one of another topic.
+	// Position is the offset in topic jobs of the record that the row was made of; table.Earlier for one of another
+	// topic.
 	Position int64 `parquet:"position" json:"position"`
 
 	ArrayJob  *string `parquet:"array_job,optional,dict" json:"array_job"` // of a task of an array

@@ -50,7 +50,9 @@ type Follower[R any] struct {
 	// Row returns the row of a record at an offset. It is not ok for a record of which the archive keeps nothing.
 	Row func(r schemas.Record, offset int64) (row R, ok bool, err error)
 	// Write is Store.Write.
-	Write func(ctx context.Context, wait time.Duration, topicID string, rows map[Key]R) (bad map[string]error, err error)
+	Write func(
+		ctx context.Context, wait time.Duration, topicID string, rows map[Key]R,
+	) (bad map[string]error, err error)
 
 	Period   time.Duration // between two writes
 	Wait     time.Duration // for readers
@@ -82,8 +84,8 @@ type leftOut struct {
 	since time.Time
 }
 
-// NewFollower returns a Follower with the pauses of a service. row returns the row of a record at an offset; false for a
-// record of which the archive keeps nothing.
+// NewFollower returns a Follower with the pauses of a service. row returns the row of a record at an offset; false for
+// a record of which the archive keeps nothing.
 func NewFollower[T schemas.Record, R any](cfg config.Config, log *slog.Logger, metrics *Metrics, topic string,
 	table *Table[R], row func(record T, offset int64) (R, bool),
 ) *Follower[R] {

@@ -1,5 +1,5 @@
-// Package table keeps tables of the archive with one Parquet file a date: the jobs that ended, and final findings. A row
-// is made of the newest record that a compacted topic had of it, and stays when the topic forgets the record.
+// Package table keeps tables of the archive with one Parquet file a date: the jobs that ended, and final findings. A
+// row is made of the newest record that a compacted topic had of it, and stays when the topic forgets the record.
 //
 // plan.go decides how files change, without a disk. A Store writes them, and a Follower reads the topic.
 package table
@@ -82,8 +82,8 @@ func (t *Table[R]) Path(dir, date string) string { return Dated{Dir: dir, Name: 
 // Dates returns the dates that have a file, oldest first.
 func (t *Table[R]) Dates(dir string) ([]string, error) { return Dated{Dir: dir, Name: t.Name}.Dates() }
 
-// Stat returns how many rows the file of a date claims to have, and its size in bytes. It reads the footer alone. A date
-// without a file has none.
+// Stat returns how many rows the file of a date claims to have, and its size in bytes. It reads the footer alone. A
+// date without a file has none.
 func (t *Table[R]) Stat(dir, date string) (rows, bytes int64, err error) {
 	path := t.Path(dir, date)
 	info, err := os.Stat(path)

@@ -124,7 +124,9 @@ func (i *Installation) Write(topic string, atMs int64, r schemas.Record, key str
 	if err != nil {
 		i.T.Fatal(err)
 	}
-	record := &kgo.Record{Topic: i.Config.Prefix + topic, Key: []byte(key), Value: value, Timestamp: time.UnixMilli(atMs)}
+	record := &kgo.Record{
+		Topic: i.Config.Prefix + topic, Key: []byte(key), Value: value, Timestamp: time.UnixMilli(atMs),
+	}
 	i.Client.Produce(i.T.Context(), record, func(_ *kgo.Record, err error) {
 		if err != nil {
 			i.T.Error(err)
