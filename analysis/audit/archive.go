@@ -63,7 +63,7 @@ func List(dir, topic, since string) (map[int32][]File, error) {
 			return nil
 		})
 	}
-	_ = g.Wait() // each file has its own fault
+	_ = g.Wait() // the fault of a file is kept with that file
 	files := map[int32][]File{}
 	for _, f := range all {
 		if !errors.Is(f.fault, fs.ErrNotExist) {
@@ -76,7 +76,7 @@ func List(dir, topic, since string) (map[int32][]File, error) {
 	return files, nil
 }
 
-// links returns what a file is in its chain. A compacted file is several links if files of other dates lie between.
+// links returns a file's links in its chain. A compacted file is several links if files of other dates lie between.
 func (f *File) links() (all []File) {
 	if f.Compacted == nil {
 		return []File{*f}
@@ -95,12 +95,13 @@ func (f *File) parseName(name string) (ok bool) {
 	numbers, parquet := strings.CutSuffix(rest, ".parquet")
 	partition, start, two := strings.Cut(numbers, "-")
 	p, err := strconv.ParseInt(partition, 10, 32)
-	s, fault := strconv.ParseInt(strings.TrimPrefix(start, "c"), 10, 64) // a compacted file has the letter
+	s, fault := strconv.ParseInt(strings.TrimPrefix(start, "c"), 10, 64) // c marks a compacted file
 	f.Partition, f.Start, f.Next = int32(p), s, s
 	return ok && parquet && two && err == nil && fault == nil
 }
 
-// readFooter replaces what the name says of a file by what the footer says.
+// readFooter replaces the fields parsed from the name by the file's footer. A footer that contradicts the name is a
+// fault.
 func (f *File) readFooter() {
 	footer, err := sink.ReadFooter(f.Path)
 	switch {
@@ -122,8 +123,8 @@ func (f *File) difference(offset *int64, format string, args ...any) Difference 
 
 var errName = errors.New("its name is not that of its footer")
 
-// Contiguous reports the holes and overlaps of a partition's files, and those that cannot be read. oldest is the oldest
-// date of the archive: what is missing of older ones, users deleted.
+// Contiguous reports the holes and overlaps of a partition's files, and the files that cannot be read. oldest is the
+// oldest date of the archive: users deleted the dates before it.
 func (r *Report) Contiguous(files []File, oldest string) {
 	differ := func(f *File, format string, args ...any) {
 		d := f.difference(&f.Start, format, args...)

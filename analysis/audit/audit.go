@@ -1,14 +1,14 @@
 // Package audit closes the accounts of a live installation. It folds the log of counters anew, by the rules of
-// docs/design.md. It compares the results with what the services committed: fates of records, summaries, shares of
-// split jobs, and rows of the archive.
+// docs/design.md, and compares the results with the records that the services committed: fates of records, summaries,
+// shares of split jobs, and rows of the archive.
 //
-// It shares no code with package processors, so that it does not repeat a mistake of the folds. Deciles are read from
-// sorted values. Package schemas decides what a record is, and quantile.Summary.Check whether a summary contradicts
-// itself: these are the contract, not the arithmetic.
+// It repeats rules of the folds on purpose and shares no code with package processors: an audit that called the fold
+// would prove nothing. Deciles are read from sorted values. Package schemas decides whether a record is valid, and
+// quantile.Summary.Check whether a summary contradicts itself: these are the contract, not the arithmetic.
 //
-// Books is the pure part. It takes the records of three topics in the order that it asks for, interval by interval over
-// all partitions. So it holds only the intervals that are open, and what one topic has and another one not yet. run.go
-// reads the topics, archive.go compares the files with the topic.
+// Books is the pure part. It asks for the records of three topics, interval by interval over all partitions, so that it
+// holds only open intervals and records that still lack their counterpart in another topic. run.go reads the topics,
+// archive.go compares the files with the topic.
 package audit
 
 import (
@@ -51,7 +51,7 @@ type Account struct {
 	closed int64 // the last interval that was closed
 }
 
-// Fates counts records by what became of them, and what came of them.
+// Fates counts records by their fate, and the outputs made of them.
 type Fates struct {
 	Summarized int64 `json:"summarized"`
 	Late       int64 `json:"late"`
@@ -150,7 +150,7 @@ const (
 	KindChain   = "chain"
 )
 
-// String returns the difference as one line: where it is, and what it is.
+// String returns the difference as one line: its place, then its text.
 func (d Difference) String() string {
 	where := fmt.Sprintf("%s-%d", d.Topic, d.Partition)
 	if d.Offset != nil {

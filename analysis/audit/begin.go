@@ -18,7 +18,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// begin finds where the topics begin, and the first interval that all of them hold.
+// begin finds the first offsets of the topics, and the first interval that all of them hold.
 func (a *auditor) begin(ctx context.Context) error {
 	a.from = Beginning
 	for _, name := range []string{schemas.TopicCounters, schemas.TopicPartials, schemas.TopicJobSummary} {
@@ -70,7 +70,7 @@ func (a *auditor) later(ctx context.Context, input, positions string, spans map[
 // boundsOf returns how far the topic of positions is read.
 type boundsOf func(context.Context, *kadm.Client, string) (map[int32]kafka.Range, error)
 
-// readSpans also returns the last Progress of each partition that has one. Compaction may move the begin of the
+// readSpans also returns the last Progress of each partition, if there is one. Compaction may move the begin of the
 // positions' topic while it is read.
 func (a *auditor) readSpans(ctx context.Context, input, positions string, bounds boundsOf,
 ) (spans map[int32]Span, last map[int32]*schemas.Progress, err error) {
@@ -101,7 +101,7 @@ func (a *auditor) trySpans(ctx context.Context, input, positions string, boundsO
 		v, err := schemas.Unmarshal(r.Value)
 		p, ok := v.(*schemas.Progress)
 		s, there := spans[r.Partition]
-		if err != nil || !ok || !there || !r.Attrs.IsTransactional() { // what no service wrote, collect logs
+		if err != nil || !ok || !there || !r.Attrs.IsTransactional() { // not written by a service: collect logs it
 			return nil //nolint:nilerr // see above
 		}
 		last[r.Partition] = p
@@ -146,7 +146,8 @@ const (
 	standingTime      = 30 * time.Second
 )
 
-// checkPosition reports a position that is not one of this topic, and what a service had to count as lost.
+// checkPosition reports a position in a deleted topic of the same name, and records that retention deleted before they
+// were folded.
 func (a *auditor) checkPosition(input string, p int32, last *schemas.Progress, spans map[int32]Span) {
 	s, t := spans[p], a.topics[input]
 	at := last.Position

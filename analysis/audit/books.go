@@ -5,7 +5,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Terms are what the audit is about.
+// Terms are the scope of the audit.
 type Terms struct {
 	Cluster    string
 	Prefix     string // of the topics, for messages
@@ -14,22 +14,23 @@ type Terms struct {
 	Summaries  int32  // partitions of job-summary
 	// Sketch is collect.sketch. Unless it is 0, each metric with values must have a certified summary.
 	Sketch int
-	// Rejects is how many partitions of topic rejects are compared, and RejectsSince since when it has all records.
+	// Rejects counts the partitions of topic rejects to compare; 0 compares none. The topic is complete since
+	// RejectsSince.
 	Rejects      int32
 	RejectsSince int64
 	// From is the first audited interval. The records of older ones may be gone.
 	From int64
 	// Only is the one partition of counters to audit, or -1: all. Split jobs need all.
 	Only int32
-	// Counters and Merges are where the accounts of the partitions of counters and partials begin and end.
+	// Counters and Merges are the audited spans of the partitions of counters and partials.
 	Counters, Merges map[int32]Span
 }
 
-// Span is what to audit of one partition of counters or partials.
+// Span is the audited part of one partition of counters or partials.
 type Span struct {
 	From, Position int64
 	// Opening and Closing are the fates that the service counted up to the offset OpenedAt and up to Position. Opening
-	// is nil if no Progress has them.
+	// is nil if no Progress recorded them.
 	Opening  *schemas.ProgressCounts
 	OpenedAt int64
 	Closing  schemas.ProgressCounts
@@ -190,7 +191,7 @@ func (b *Books) Add(s Source, e Entry) {
 	}
 }
 
-// open remembers the fates of the records before the offset where the accounts are opened.
+// open remembers the fates of the records before the offset at which the accounts are opened.
 func (b *Books) open(a *Account, s Span, offset int64) {
 	if b.opened[a] == nil && s.Opening != nil && offset >= s.OpenedAt {
 		at := a.Fates
@@ -218,8 +219,8 @@ func (b *Books) End(s Source) {
 	}
 }
 
-// Held returns how many records, shares and summaries are in memory. They are of open intervals, or one topic has them
-// and another one not yet.
+// Held returns the number of records, shares and summaries in memory. They belong to open intervals, or still lack
+// their counterpart in another topic.
 func (b *Books) Held() int {
 	n := len(b.expected) + len(b.actual) + len(b.decided) + len(b.promised) + len(b.shares)
 	n += len(b.rejects.expected) + len(b.rejects.actual)

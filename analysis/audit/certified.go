@@ -10,8 +10,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// truth is what the log of counters tells of a metric's values, by rank. Each value lies between low and high. These
-// are one list where all values are known.
+// truth bounds a metric's values by the log of counters. The value of each rank lies between low and high, which are
+// the same list if all values are known.
 type truth struct{ low, high []float64 }
 
 // newTruth takes two sorted lists.
@@ -32,7 +32,7 @@ func (t truth) size() int64 {
 	return int64(len(t.low) + len(t.high))
 }
 
-// compareCertified compares the certified summary of a metric that has values with these values.
+// compareCertified compares the certified summary of a metric with the metric's values.
 func (e *expectation) compareCertified(t *Terms, s *schemas.JobSummaryMetric, m *metric, tally *Summaries) error {
 	c := s.Certified
 	switch {
@@ -48,7 +48,7 @@ func (e *expectation) compareCertified(t *Terms, s *schemas.JobSummaryMetric, m 
 	return m.truth.compare(c)
 }
 
-// missingCertified returns an error for a metric with values that has no certified summary, unless none is made.
+// missingCertified returns an error for a metric with values but no certified summary, unless collect.sketch is 0.
 func missingCertified(sketch int) error {
 	if sketch == 0 {
 		return nil
@@ -56,7 +56,7 @@ func missingCertified(sketch int) error {
 	return fmt.Errorf("it has no certified summary, and collect.sketch is %d", sketch)
 }
 
-// compareCoarser compares a certified summary with that of the node, which it may be or be made of.
+// compareCoarser compares a certified summary with the node's, of which it may be a copy or a coarser version.
 func compareCoarser(t *Terms, s *schemas.JobSummaryMetric, node *schemas.NodeSummaryMetric, tally *Summaries) error {
 	c, n := s.Certified, &node.Certified
 	if c == nil {
@@ -81,7 +81,7 @@ func consistent(count int64, c *schemas.Certified) error {
 	return nil
 }
 
-// compare holds a certified summary to what it says of the values.
+// compare checks a certified summary against the values.
 func (t truth) compare(c *schemas.Certified) error {
 	n := int64(len(t.low))
 	if err := consistent(n, c); err != nil {
@@ -124,9 +124,9 @@ func curveOf(n int64, c *schemas.Certified) []schemas.Knot {
 	return slices.CompactFunc(curve, func(a, b schemas.Knot) bool { return a.Rank == b.Rank })
 }
 
-// missed returns by how many ranks a curve misses the values at most. Equal values have a first and a last rank, and so
-// has the curve where it is vertical. Of values between bounds it returns what is proven. At a lower bound the curve
-// may not be above the ranks there, at an upper bound not below them.
+// missed returns the greatest distance in ranks between a curve and the values. Equal values span a first and a last
+// rank, and a vertical piece of the curve spans ranks too. For values known only by bounds, the distance is the proven
+// one: at a lower bound the curve may not lie above the ranks, at an upper bound not below them.
 func (t truth) missed(curve []schemas.Knot) (worst float64) {
 	known := t.known()
 	note := func(off float64) { // max also minds NaN, which takes longer
@@ -147,8 +147,8 @@ func (t truth) missed(curve []schemas.Knot) (worst float64) {
 	return worst
 }
 
-// along calls at for each distinct one of sorted values. It passes the value's first and last rank, and the ranks that
-// the curve has there.
+// along calls at for each distinct value of a sorted list, with the value's first and last rank and the curve's lowest
+// and highest rank at that value.
 func along(curve []schemas.Knot, sorted []float64, at func(first, last, below, above float64)) {
 	next := 0 // the first point at or above the value
 	for i := 0; i < len(sorted); {

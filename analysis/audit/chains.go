@@ -135,7 +135,7 @@ func (a *auditor) compareChain(ctx context.Context, p int32, files []File, oldes
 		return nil
 	}
 	from := max(a.topics[schemas.TopicJobSummary].Ranges[p].From, bounds[p].From)
-	// Its records in holes between files are passed over: the names of files tell of holes.
+	// Records in holes between files are passed over: the chain of file names already shows the holes.
 	read := kafka.Range{From: from, To: last.Next}
 	if first.fault != nil || first.PreviousDate != "" && first.PreviousDate < oldest { // users delete old dates
 		read.From = max(from, first.Start)
@@ -154,7 +154,7 @@ func (a *auditor) compareChain(ctx context.Context, p int32, files []File, oldes
 	return nil
 }
 
-// lookahead is a stream whose next record can be seen before it is taken.
+// lookahead is a stream with a view of the next record before it is taken.
 type lookahead struct {
 	s    *recount.Stream
 	e    Entry
@@ -184,7 +184,7 @@ func (l *lookahead) skip(to int64) error {
 	}
 }
 
-// compareFile compares a file with the summaries of its offsets, of which the topic has those from an offset on.
+// compareFile compares a file with the summaries of its offsets. The topic still holds the offsets from from on.
 func (a *auditor) compareFile(f *File, from int64, l *lookahead, c *Chain, r *Report) error {
 	if f.Gap {
 		c.Gaps++
@@ -193,7 +193,7 @@ func (a *auditor) compareFile(f *File, from int64, l *lookahead, c *Chain, r *Re
 		return nil
 	}
 	defer a.progress(f.Next-max(f.Start, from), f.LastInterval)
-	if f.Compacted != nil { // its rows are those of files that were compared, by a hash
+	if f.Compacted != nil { // compacted from files that were compared before, proven by a hash
 		return nil
 	}
 	if err := l.skip(f.Start); err != nil {

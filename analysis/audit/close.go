@@ -10,7 +10,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Close compares what is left after all partitions were read to their ends, and returns the report.
+// Close compares the rest after all partitions were read to their ends, and returns the report.
 func (b *Books) Close() *Report {
 	r := &b.report
 	if b.terms.From != never {
@@ -45,7 +45,7 @@ func (b *Books) Close() *Report {
 	return r
 }
 
-// compareFates compares the fates between two Progress with those that the service counted.
+// compareFates compares the fates between two Progress with the fates that the service counted.
 func (b *Books) compareFates(a *Account) {
 	topic, span := schemas.TopicCounters, b.terms.Counters[a.Partition]
 	if a.Stage == "merge" {
@@ -104,8 +104,8 @@ func (b *Books) extra() {
 	}
 }
 
-// inFlight reports whether a summary may have been committed between the positions and the ends of the topics. A
-// partition that stood still has committed nothing.
+// inFlight reports whether a summary may have been committed between the positions and the ends of the topics. An idle
+// partition has committed nothing.
 func (b *Books) inFlight(w jobInterval, s *schemas.JobSummary) bool {
 	if s.Parts != 1 || w.job.JobID == schemas.JobSystem {
 		for _, m := range b.mergers {

@@ -10,7 +10,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// compare returns how a summary differs from what it must be, or nil. tally counts what was compared.
+// compare returns the difference between a summary and the expectation, or nil. tally counts the comparisons.
 func (e *expectation) compare(t *Terms, s *schemas.JobSummary, tally *Summaries) error {
 	if s.Cluster != t.Cluster || s.IntervalMs != e.lengthMs {
 		return fmt.Errorf("cluster %s, interval_ms %d: recomputed %s, %d",
@@ -43,7 +43,7 @@ func (e *expectation) compare(t *Terms, s *schemas.JobSummary, tally *Summaries)
 	return nil
 }
 
-// compareMetrics compares the metrics that a summary has.
+// compareMetrics compares the metrics of a summary.
 func (e *expectation) compareMetrics(t *Terms, s *schemas.JobSummary, tally *Summaries) error {
 	for i := range s.Metrics {
 		of := &s.Metrics[i]
@@ -98,8 +98,8 @@ func (e *expectation) compareReduced(t *Terms, s *schemas.JobSummary, tally *Sum
 	return nil
 }
 
-// compareMethod compares the method with how the summary came about. The log of counters does not tell whether the
-// shares of a merge named all their values. So a merge may be EXACT, and then its deciles must be exact.
+// compareMethod compares the method with the origin of the summary. The log of counters does not show whether the
+// shares of a merge listed all their values. So a merge may be EXACT, and then its deciles must be exact.
 func (e *expectation) compareMethod(s *schemas.JobSummary) error {
 	want := schemas.MethodExact
 	switch {

@@ -11,7 +11,7 @@ type collector struct {
 	b         *Books
 	account   *Account
 	partition int32
-	position  int64                // what lies behind it is not folded by collect, and may be read
+	position  int64                // offset up to which collect has folded; records behind it may be read too
 	ahead     map[jobInterval]bool // that Ticks behind position list: their summaries and shares may be in flight
 	machine   *share               // the partition's share of _system, until its interval ends
 }
@@ -77,7 +77,7 @@ func (c *collector) runOf(r *recount.Record) *AgentRun {
 	return c.b.run(r.Node, r.RunID)
 }
 
-// due hands over what a Tick takes of a job.
+// due takes a job's share that a Tick closes.
 func (c *collector) due(of *recount.Share) {
 	s := &share{Share: of}
 	if of.Job.JobID == schemas.JobSystem {

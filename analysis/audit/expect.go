@@ -10,7 +10,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// expectation is what a summary must be, by the log of counters.
+// expectation is the summary that the log of counters implies.
 type expectation struct {
 	jobInterval
 	lengthMs                     int64
@@ -23,8 +23,8 @@ type expectation struct {
 	metrics                      map[string]*metric
 }
 
-// metric is what one metric of a summary must be. low and high are the deciles if every value that only a node knows is
-// as low and as high as it may be. They are equal where all values are known.
+// metric is the expectation for one metric of a summary. low and high are the deciles with every value that only a node
+// knows at its lower and at its upper bound. They are equal if all values are known.
 type metric struct {
 	unit, scope        string
 	invalid            int64
@@ -36,7 +36,7 @@ type metric struct {
 	truth              truth // until the summary was compared
 }
 
-// expectWhole returns what the summary of a job with one share must be.
+// expectWhole returns the expected summary of a job with one share.
 func expectWhole(w jobInterval, lengthMs int64, s *share) *expectation {
 	e := expectMerged(w, lengthMs, []*share{s})
 	e.merged, e.nodesExpected = false, int32(len(s.Nodes))
@@ -46,7 +46,7 @@ func expectWhole(w jobInterval, lengthMs int64, s *share) *expectation {
 	return e
 }
 
-// expectMerged returns what the summary of a job with these shares must be, which are ordered by partition.
+// expectMerged returns the expected summary of a job with several shares, ordered by partition.
 func expectMerged(w jobInterval, lengthMs int64, shares []*share) *expectation {
 	first := shares[0]
 	e := &expectation{
@@ -62,7 +62,7 @@ func expectMerged(w jobInterval, lengthMs int64, shares []*share) *expectation {
 	}
 	if w.job.JobID == schemas.JobSystem {
 		e.nodesExpected, e.nodesReported = int32(len(machine)), 0
-		for _, s := range shares { // where some are missing, the others know
+		for _, s := range shares { // if some shares are missing, the others know
 			e.nodesExpected = max(e.nodesExpected, s.JobNodes)
 		}
 		for _, came := range machine {
@@ -123,7 +123,7 @@ func reduceAll(shares []*share, nodes int32) map[string]*metric {
 	return metrics
 }
 
-// extremesOf returns the nodes with the lowest and the highest mean, the least where several tie.
+// extremesOf returns the nodes with the lowest and the highest mean. Ties go to the node that sorts first.
 func extremesOf(means []nodeMean) (low, high nodeMean) {
 	low = slices.MinFunc(means, func(a, b nodeMean) int {
 		return cmp.Or(cmp.Compare(a.mean, b.mean), cmp.Compare(a.node, b.node))

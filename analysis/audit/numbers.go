@@ -65,7 +65,7 @@ func momentsWith(groups []moments, lists ...[]float64) moments {
 	return m
 }
 
-// compensated is a sum that keeps what rounding takes (Neumaier).
+// compensated is a sum that keeps its rounding error (Neumaier).
 type compensated struct{ sum, rest float64 }
 
 func (c *compensated) add(v float64) {

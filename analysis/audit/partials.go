@@ -9,13 +9,13 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// merger is the audit's fold of one partition of partials. It decides which shares a summary has, not what they come
-// to: the values are in the log of counters.
+// merger is the audit's fold of one partition of partials. It decides which shares a summary merges. Their values come
+// from the log of counters.
 type merger struct {
 	b         *Books
 	account   *Account
 	partition int32
-	position  int64 // what lies behind it is not folded by merge, and may be read
+	position  int64 // offset up to which merge has folded; records behind it may be read too
 	later     int64 // the position behind the ends of all topics
 
 	closed, closedMs, dropped int64
@@ -25,7 +25,7 @@ type merger struct {
 	ended                     bool
 }
 
-// merging is a window that the topic has shares of.
+// merging is a window with shares in the topic.
 type merging struct {
 	parts   map[int32]bool
 	emitted bool

@@ -18,7 +18,7 @@ type rejects struct {
 	fronts   map[int32]*summaryFront // by append time
 	expected map[rejectKey]rejection
 	actual   map[rejectKey]foundReject
-	// forgotten has, of a partition, the offset behind the last rejected record that the topic may have lost.
+	// forgotten holds, for each partition, the offset behind the last rejected record whose Reject may be deleted.
 	forgotten map[rejectKey]int64
 }
 
@@ -34,7 +34,7 @@ func byReject(a, b rejectKey) int {
 		strings.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition), cmp.Compare(a.offset, b.offset))
 }
 
-// rejection is what topic rejects must have of a record.
+// rejection is the expected content of a Reject.
 type rejection struct {
 	hash string
 	head []byte
@@ -43,7 +43,7 @@ type rejection struct {
 // log returns the key of the partition.
 func (k rejectKey) log() rejectKey { return rejectKey{k.topic, k.partition, 0} }
 
-// maxHead is how many bytes of a record a Reject has.
+// maxHead is the number of bytes of a record that a Reject keeps.
 const maxHead = 1024
 
 // foundReject is a record of topic rejects.
@@ -63,7 +63,7 @@ func newRejects(partitions int32) rejects {
 	return r
 }
 
-// rejected takes a record that the fold of a partition rejects. The topic may have lost what was rejected long ago.
+// rejected takes a record that the fold of a partition rejects. The Reject of an old record may be deleted already.
 func (b *Books) rejected(topic string, a *Account, e Entry) {
 	if b.opened[a] == nil || len(b.rejects.fronts) == 0 {
 		return
@@ -145,13 +145,13 @@ func (b *Books) closeRejects() {
 			continue // before the audited records, or in flight
 		}
 		if key.offset < b.rejects.forgotten[key.log()] {
-			continue // the topic has lost others of that time
+			continue // older Rejects of this partition are deleted
 		}
 		b.differReject(key, b.rejects.actual[key], "no rule rejects this record, or it is a second Reject of it")
 	}
 }
 
-// rejectSpan returns the offsets of a partition whose Rejects are compared. They are none if its accounts are not
+// rejectSpan returns the offsets of a partition whose Rejects are compared, or an empty span if its accounts are not
 // opened.
 func (b *Books) rejectSpan(key rejectKey) (from, position int64, known bool) {
 	var a *Account

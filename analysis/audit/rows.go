@@ -72,7 +72,7 @@ func (r *Rows) take(key rowKey, s *schemas.JobSummary, m *schemas.JobSummaryMetr
 	return 1, nil
 }
 
-// different returns the first column of a row that is not what the summary has, or "".
+// different returns the first column in which a row differs from the summary, or "".
 func different(r *schemas.Row, s *schemas.JobSummary, m *schemas.JobSummaryMetric, none bool) string {
 	numbers := [11]*float64{}
 	for k := range numbers {
@@ -124,7 +124,7 @@ func different(r *schemas.Row, s *schemas.JobSummary, m *schemas.JobSummaryMetri
 	return differentCertified(r, m.Certified)
 }
 
-// differentCertified compares the columns of the certified summary. Where it has no items, a list is null.
+// differentCertified compares the columns of the certified summary. A list without items is null.
 func differentCertified(r *schemas.Row, c *schemas.Certified) string {
 	var eps *float64
 	if c == nil {
@@ -150,7 +150,7 @@ func differentCertified(r *schemas.Row, c *schemas.Certified) string {
 	return ""
 }
 
-// equalItems reports whether a list has one field of each item.
+// equalItems reports whether a list holds one field of each item.
 func equalItems[V comparable, I any](list []V, items []I, field func(*I) V) bool {
 	if len(list) != len(items) || (list == nil) != (len(items) == 0) {
 		return false
@@ -172,7 +172,7 @@ func equalList(a []float64, b *[]float64) bool {
 	return slices.Equal(a, *b)
 }
 
-// Left reports the rows that no summary of the topic has taken, with a text that says why they should not be there.
+// Left reports the rows that match no summary of the topic.
 func (r *Rows) Left(report *Report, f *File) {
 	keys := slices.SortedFunc(maps.Keys(r.left), func(a, b rowKey) int {
 		return cmp.Or(byInterval(a.jobInterval, b.jobInterval), strings.Compare(a.metric, b.metric))

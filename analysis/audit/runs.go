@@ -31,7 +31,7 @@ type AgentRun struct {
 	hole      [2]int64 // numbers, among which the first hole is
 }
 
-// word is 64 numbers of a run: which have a record, and the last interval of these.
+// word is 64 numbers of a run: a bit for each number that was read, and the last interval of their records.
 type word struct {
 	seen  uint64
 	start int64
@@ -41,8 +41,8 @@ type word struct {
 // records in all the intervals that it keeps.
 const mostApart = 1 << 20
 
-// add notes the number of a record. A number that was counted is that of a copy. One that is far from the last one is
-// no number of this run, whoever wrote it.
+// add notes the sequence number of a record. A number below the counted ones belongs to a copy. A number far from the
+// previous one belongs to another run.
 func (r *AgentRun) add(partition int32, h *schemas.NodeHeader) {
 	at := h.Seq >> 6
 	switch {
@@ -69,7 +69,7 @@ func (r *AgentRun) add(partition int32, h *schemas.NodeHeader) {
 	}
 }
 
-// count counts the holes among the numbers whose records belong to intervals up to bound, and forgets these numbers.
+// count counts the holes among the numbers of records of intervals up to bound, and forgets these numbers.
 func (r *AgentRun) count(bound int64) {
 	top, seen := int64(-1), int64(0)
 	for at, w := range r.words {
@@ -95,8 +95,8 @@ func (r *AgentRun) count(bound int64) {
 	}
 }
 
-// close compares the holes with what Gaps account for. Only a run counts that Ticks list: others may number their
-// records as they like.
+// close compares the holes with the records that Gaps account for. Only runs listed by Ticks are judged: others may
+// number their records freely.
 func (r *AgentRun) close(report *Report, topic string) {
 	if r.Fates.Summarized+r.Fates.Ended == 0 {
 		return

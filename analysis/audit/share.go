@@ -20,20 +20,20 @@ var (
 // atOnce is how many metrics are reduced at a time.
 var atOnce = runtime.GOMAXPROCS(0)
 
-// share is what one partition has of one job in one interval, or of the whole machine.
+// share is one partition's share of one job in one interval, or of the whole machine.
 type share struct {
 	*recount.Share
 	columns map[recount.Metric]*column
 }
 
-// column has the values of one metric.
+// column holds the values of one metric.
 type column struct {
 	values  []float64 // finite
 	invalid int64
 	sent    int                          // by how many nodes
 	means   []nodeMean                   // of each node with a value; of the machine, of each of its jobs
 	with    map[string]bool              // of the machine: the nodes with a value
-	parts   []*column                    // of the machine: where further values are
+	parts   []*column                    // of the machine: columns with further values
 	reduced []*schemas.NodeSummaryMetric // of the machine: values that only a node knows
 }
 
@@ -97,7 +97,7 @@ func (s *share) reduce() {
 	}
 }
 
-// join adds a job's share to the machine's, without what the job reported by itself.
+// join adds a job's share to the machine's, without the values that the job itself reported.
 func (s *share) join(job *share) {
 	if s.columns == nil {
 		s.columns = map[recount.Metric]*column{}
@@ -143,8 +143,8 @@ func (s *share) column(m recount.Metric) *column {
 	return c
 }
 
-// known appends the values that a NodeSummary's metric stands for, each as low and as high as it may be. An element
-// lies between the nearest elements whose ranks are known. Without order statistics only the ends are known.
+// known appends the values behind a NodeSummary's metric, once as low and once as high as they may be. An element lies
+// between the nearest elements of known ranks. Without order statistics, only the minimum and the maximum are known.
 func known(low, high []float64, m *schemas.NodeSummaryMetric) (l, h []float64) {
 	if len(m.Certified.Atoms) > 0 {
 		for _, a := range m.Certified.Atoms {

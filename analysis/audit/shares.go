@@ -11,7 +11,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// due takes the share of a job that a Tick has closed.
+// due takes the share of a job when a Tick closes it.
 func (b *Books) due(w jobInterval, lengthMs int64, s *share) {
 	b.lengthMs = lengthMs
 	if w.start < b.terms.From {
@@ -91,8 +91,8 @@ func (b *Books) merged(w jobInterval, collectors []int32) {
 	}
 }
 
-// join makes the expectations of the split jobs of all intervals that every partition has closed, and whose shares
-// were all read.
+// join makes the expectations of the split jobs of all intervals that every partition has closed, once all their shares
+// were read.
 func (b *Books) join() {
 	least := b.least()
 	if _, front, ok := recount.Behind(b.mergers, (*merger).front); ok {
@@ -126,7 +126,7 @@ func byJob(a, b schemas.JobKey) int {
 	return cmp.Or(cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
 }
 
-// joinShares makes the expectation of a split job, if merge has emitted its summary.
+// joinShares makes the expectation of a split job if merge has emitted its summary.
 func (b *Books) joinShares(w jobInterval, lengthMs int64, shares map[int32]*share) {
 	collectors, decided := b.decided[w]
 	delete(b.decided, w)
@@ -149,7 +149,7 @@ func (b *Books) joinShares(w jobInterval, lengthMs int64, shares map[int32]*shar
 	}
 }
 
-// split has the shares of an interval's split jobs, and of the machine.
+// split holds the shares of an interval's split jobs, and of the machine.
 type split struct {
 	lengthMs int64
 	jobs     map[schemas.JobKey]map[int32]*share

@@ -8,7 +8,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// expect compares a summary with what it must be, or waits for it.
+// expect compares a summary with its expectation, or waits for it.
 func (b *Books) expect(e *expectation) {
 	if s := b.actual[e.jobInterval]; s != nil {
 		delete(b.actual, e.jobInterval)
