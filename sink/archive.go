@@ -35,7 +35,7 @@ type archive struct {
 	damaged map[string]error
 	// made holds the dates whose directory this process knows to be durable.
 	made map[string]bool
-	// compacted holds what the compacted files of a date hold, as its directory was at the last look.
+	// compacted caches the compacted files of each date, as of the last look at its directory.
 	compacted map[string]compactedDate
 	// before is called ahead of each action on the disk and may fail in its place. It is nil outside tests.
 	before func(action, path string) error
@@ -105,17 +105,17 @@ func (a *archive) path(date string, partition int32, start int64) string {
 	return filepath.Join(a.dateDir(date), fileName(a.topic, partition, start))
 }
 
-// commit adds a file to the chain. Once it returns nil, the whole file is there, and stays. It returns errTaken if
-// another sink was first. After any other error the final name has the whole file or none, and the caller may try
-// again.
+// commit adds a file to the chain. After it returns nil, the file is complete and durable. It returns errTaken if
+// another sink was first. After any other error the final name holds the complete file or nothing, and the caller may
+// try again.
 func (a *archive) commit(date string, rows []schemas.Row, f Footer) error {
 	return a.commitFile(date, f, func(w io.Writer, f *Footer) error { return encode(w, rows, f) })
 }
 
 // commitFile is commit for rows of any stream.
 func (a *archive) commitFile(date string, f Footer, encode encodeFunc) error {
-	// The lock spans the look and the fsync. Otherwise a compaction could come between. The file would be linked though
-	// a compacted one has its rows. Or the fsync would reach the directory that was replaced.
+	// The lock spans the look and the fsync. Otherwise a compaction could come between them: the file would be linked
+	// although a compacted file already holds its rows, or the fsync would reach the replaced directory.
 	return a.shared(func() error { return a.lockedCommit(date, f, encode) })
 }
 
@@ -131,7 +131,7 @@ func Appender(dir, topic string) (func(date string, rows []schemas.Row, f Footer
 	}, nil
 }
 
-// Append adds one file to the chain of the archive in dir, as a sink does that has just started.
+// Append adds one file to the chain of the archive in dir, like a sink right after its start.
 func Append(dir, topic, date string, rows []schemas.Row, f Footer) error {
 	add, err := Appender(dir, topic)
 	if err != nil {
@@ -175,8 +175,8 @@ func (a *archive) writeAndLink(dir, final string, f *Footer, encode encodeFunc) 
 	return err
 }
 
-// link gives a finished file its name. Unlike a rename, it fails where the name is taken: so of two sinks one wins, and
-// no file is replaced.
+// link gives a finished file its name. Unlike a rename, it fails if the name is taken. So only one of two sinks wins,
+// and no file is replaced.
 func (a *archive) link(temp, final string) error {
 	err := a.do(actLink, final, func() error { return os.Link(temp, final) })
 	if errors.Is(err, fs.ErrExist) {

@@ -1,13 +1,13 @@
 // Package sink archives the topic job-summary as Parquet files, every summary exactly once. Its samples service does
 // the same with the values of the topic counters, for a while.
 //
-// The directory is the commit log: no offset is kept anywhere else. The name of a file holds topic, partition and the
-// position where it starts. Its footer holds the position where the next one starts:
+// The directory is the commit log: no offset is kept anywhere else. The name of a file holds topic, partition and start
+// position. Its footer holds the start of the next file:
 //
 //	summaries/date=2026-11-21/weir.job-summary-0-00000000000000000000.parquet   next 1810
 //	summaries/date=2026-11-21/weir.job-summary-0-00000000000000001810.parquet   next 3620
 //
-// A compacted file has a "c" before its start. It took the place of others, and its footer lists their ranges.
+// The name of a compacted file has a "c" before the start. The file replaces others, and its footer lists their ranges.
 //
 // The chain of files of a partition is the sink's position in it. A file appears whole, by link(2), which never
 // overwrites. Of several sinks on one directory one wins each link, and the others go on from there.
@@ -30,7 +30,7 @@ var (
 	// ErrHole is returned when a file is missing between two others of a partition. Dates that were deleted from the
 	// old end of the archive leave no hole.
 	ErrHole = errors.New("the archive has a hole")
-	// ErrBadFile is returned when a file of the archive has no readable footer, or one that contradicts its name.
+	// ErrBadFile is returned when a file of the archive lacks a readable footer, or its footer contradicts its name.
 	ErrBadFile = errors.New("not a file of the sink")
 	// errOvertaken is returned when the topic's retention deleted records that the archive does not have yet.
 	errOvertaken = errors.New("retention overtook the archive")
@@ -39,12 +39,12 @@ var (
 	// errEndLost is returned when the archived topic ends before its archive. Its brokers lost the rest, and a process
 	// that waits goes on behind it.
 	errEndLost = errors.New("the brokers lost the topic's end, waiting until it reaches the archive")
-	// errTopicReplaced is returned when the archived topic was deleted. A topic with the same name and another id has
-	// taken its place, and begins anew.
+	// errTopicReplaced is returned when the archived topic was deleted. Another topic with the same name and a new id
+	// took its place, and begins anew.
 	errTopicReplaced = errors.New("the topic was deleted and made again")
 	// errNoTopic is returned when the topic does not exist.
 	errNoTopic = errors.New("no such topic: make it with `weir topics create`")
-	// errNoHardLinks is returned when the archive's file system has no hard links, which exactly-once needs.
+	// errNoHardLinks is returned when the archive's file system does not support hard links, which exactly-once needs.
 	errNoHardLinks = errors.New("the file system has no hard links: choose another sink.dir")
 	// errNoGap is returned by AcceptGap when there is nothing to accept.
 	errNoGap = errors.New("no gap")
@@ -64,14 +64,14 @@ const (
 	compactedMark = "c"
 )
 
-// tail is where a partition's chain ends: the start of the file to come, and the date of the last one.
+// tail is the end of a partition's chain: the start of the file to come, and the date of the last file.
 type tail struct {
 	next    int64
 	date    string // empty: there is no file yet
 	topicID string // of the topic that the last file was read from; empty: unknown
 }
 
-// link is what the chain needs to know of a file, or of a range of a compacted file.
+// link describes a file, or a range of a compacted file, to the chain.
 type link struct {
 	path, date  string
 	start, next int64
@@ -101,8 +101,8 @@ func (h hole) err() error {
 //
 // oldest is the oldest date, as linksOf finds it. A missing file of an older date is no hole: users delete old dates.
 // Around midnight the files of two dates alternate. A damaged file reaches to the next one: its rows are unreadable,
-// but the chain does not need them. A damaged compacted file may have had further ranges, where its date is the one
-// before.
+// but the chain does not need them. A damaged compacted file may have contained further ranges. So a stretch is no hole
+// if the file behind it follows the date of a damaged compacted file.
 func check(links []link, oldest string) ([]hole, error) {
 	slices.SortFunc(links, func(a, b link) int { return cmp.Compare(a.start, b.start) })
 	var holes []hole
@@ -179,10 +179,10 @@ func linksOf(files []File) (found map[int32][]link, oldest string) {
 	return found, oldest
 }
 
-// Archive tells how far an archive is, as another process sees it.
+// Archive describes the progress of an archive, as another process sees it.
 type Archive struct {
-	Positions map[int32]int64 // by partition; nil where there is no file of the topic
-	TopicID   string          // of the topic, as the last file that has one says
+	Positions map[int32]int64 // by partition; nil if the topic has no files
+	TopicID   string          // of the topic, from the last file that names it
 	Damaged   []error         // one for each file that cannot be read, with its path
 }
 

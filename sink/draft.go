@@ -80,12 +80,12 @@ func dateOf(ms int64) string {
 // draft is the next file of one partition, in memory. It is pure: times are passed in, and the caller writes the file.
 type draft[R any] struct {
 	id       int32
-	start    int64 // where the file starts, as the chain has it
+	start    int64 // start of the file in the chain
 	next     int64 // behind everything that was added
 	previous string
 
-	// date is that of the first record that is not a marker, so it follows from start and the log alone. Two sinks with
-	// the same start choose the same directory, and meet at link(2).
+	// date is the date of the first record that is not a marker, so it follows from start and the log alone. Two sinks
+	// with the same start choose the same directory, and meet at link(2).
 	date        string
 	rows        []R
 	first, last int64 // interval_start of the rows
@@ -102,10 +102,10 @@ func newDraft[R any](id int32, t tail) *draft[R] {
 // empty reports whether there is nothing to write. Markers alone make no file until they rest.
 func (p *draft[R]) empty() bool { return p.date == "" }
 
-// markersAlone reports whether the draft has seen markers alone, behind an earlier file.
+// markersAlone reports whether the draft contains only markers, behind an earlier file.
 func (p *draft[R]) markersAlone() bool { return p.empty() && p.previous != "" && p.start < p.next }
 
-// rests reports whether the draft has seen markers alone for so long that its position must be kept.
+// rests reports whether the draft has contained only markers for so long that its position must be kept.
 func (p *draft[R]) rests(now time.Time) bool {
 	return p.markersAlone() && !now.Before(p.since.Add(quietPeriod))
 }
@@ -115,7 +115,7 @@ func (p *draft[R]) ends(it item[R]) bool {
 	return !p.empty() && len(it.rows) > 0 && it.date != p.date
 }
 
-// add adds an item. If the file ends before it, the caller has written the file first.
+// add adds an item. If the file ends before it, the caller must already have written the file.
 func (p *draft[R]) add(it item[R], now time.Time) {
 	if it.offset < p.next {
 		return // added before
@@ -159,7 +159,8 @@ func memory(r *schemas.Row) int64 {
 	return int64(n)
 }
 
-// deadline returns when the file has been open for a whole period. A file of nothing but a position waits for longer.
+// deadline returns the time at which the file has been open for a whole period. A file that holds only a position waits
+// for longer.
 func (p *draft[R]) deadline(period time.Duration) time.Time {
 	if len(p.rows) == 0 && p.badCount == 0 {
 		period = max(period, quietPeriod)

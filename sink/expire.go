@@ -32,7 +32,7 @@ type expiry struct {
 	dir, topic string
 	retention  time.Duration
 	log        *slog.Logger
-	noted      map[string]bool // the dates that the log has, because something of them stays
+	noted      map[string]bool // dates already logged because something of them stays
 	// before is called ahead of each action on the disk and may fail in its place. It is nil outside tests.
 	before func() error
 }
@@ -62,13 +62,13 @@ func (e *expiry) run(ctx context.Context) {
 
 func (e *expiry) root() string { return filepath.Join(e.dir, samplesDir) }
 
-// old returns where a date lies while it is deleted.
+// old returns the path of a date during its deletion.
 func (e *expiry) old(date string) string {
 	return filepath.Join(StagePath(e.dir), samplesDir+"-"+datePrefix+date)
 }
 
-// present returns the time from which the retention counts: the end of the newest date that has samples, or now if that
-// is earlier. The broker's clock dates the samples, so a clock here that is a year ahead deletes nothing too early.
+// present returns the time from which the retention counts: the end of the newest date with samples, or now if that is
+// earlier. The broker's clock dates the samples, so a clock here that is a year ahead deletes nothing too early.
 func (e *expiry) present(now time.Time) (time.Time, error) {
 	dates, err := listDates(e.root())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,8 +93,8 @@ func (e *expiry) present(now time.Time) (time.Time, error) {
 	return now, nil
 }
 
-// pass finishes what an earlier pass began. Then it deletes the dates that ended before the retention began, oldest
-// first. Otherwise the older date would have files, and those of the later one would leave a hole.
+// pass finishes the work of an earlier pass. Then it deletes the dates that ended before the retention began, oldest
+// first. In another order, a deleted date would leave a hole behind an older one.
 func (e *expiry) pass(ctx context.Context, now time.Time) error {
 	dates, err := listDates(e.root())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -166,7 +166,7 @@ func (e *expiry) delete(ctx context.Context, date string) error {
 	return err
 }
 
-// moveAway moves the directory of a date to .stage/, if it has files of the samples.
+// moveAway moves the directory of a date to .stage/, if it contains files of the samples.
 func (e *expiry) moveAway(date string) error {
 	from := filepath.Join(e.root(), datePrefix+date)
 	info, err := os.Lstat(from)
@@ -193,7 +193,7 @@ func (e *expiry) moveAway(date string) error {
 	return err
 }
 
-// giveBack returns what is not of the samples to the directory of its date.
+// giveBack returns foreign files to the directory of their date.
 func (e *expiry) giveBack(date string) error {
 	_, others, err := e.list(e.old(date))
 	if err != nil {
@@ -205,7 +205,7 @@ func (e *expiry) giveBack(date string) error {
 			return err
 		}
 		if _, err := os.Lstat(filepath.Join(to, name)); err == nil {
-			continue // somebody has put another one there: it stays where it is
+			continue // the name was taken meanwhile: this file stays in .stage/
 		}
 		err := e.do(func() error { return os.Rename(filepath.Join(e.old(date), name), filepath.Join(to, name)) })
 		if err != nil {
@@ -215,8 +215,7 @@ func (e *expiry) giveBack(date string) error {
 	return nil
 }
 
-// list returns the names of the files in a directory that the samples service wrote, and those of everything else. A
-// directory that is not there has none.
+// list returns the names in a directory: files of the samples service, and all others. A missing directory is empty.
 func (e *expiry) list(dir string) (own, others []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

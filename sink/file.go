@@ -56,7 +56,7 @@ func CompareRows(a, b *schemas.Row) int {
 	return cmp.Compare(a.IntervalStart, b.IntervalStart)
 }
 
-// CompareNullFirst orders texts that may be missing. What is missing comes first, so that the same rows always make the
+// CompareNullFirst orders texts that may be missing. Missing texts come first, so that the same rows always make the
 // same file.
 func CompareNullFirst(a, b *string) int {
 	switch {
@@ -119,8 +119,8 @@ func encodeChunks[R any](w io.Writer, chunks iter.Seq[[]R], f *Footer, more ...p
 	return nil
 }
 
-// ReadFile reads a file of the archive, rows in file order. If no sink wrote the file, or if it is damaged, the
-// error says so, with the remedy.
+// ReadFile reads a file of the archive, rows in file order. If no sink wrote the file, or if it is damaged, the error
+// names the fault and the remedy.
 func ReadFile(path string) ([]schemas.Row, Footer, error) {
 	var rows []schemas.Row
 	f, err := open(path, func(r io.ReaderAt, size int64) (f Footer, err error) {
@@ -130,7 +130,7 @@ func ReadFile(path string) ([]schemas.Row, Footer, error) {
 	return rows, f, err
 }
 
-// ReadFooter reads the footer of a file, without its rows. Its errors are those of ReadFile.
+// ReadFooter reads the footer of a file, without its rows. It returns the same errors as ReadFile.
 func ReadFooter(path string) (Footer, error) {
 	return open(path, func(r io.ReaderAt, size int64) (Footer, error) {
 		_, f, err := decodeFooter(r, size)
@@ -138,11 +138,11 @@ func ReadFooter(path string) (Footer, error) {
 	})
 }
 
-// Opened is a file of the archive whose rows are read by column.
+// Opened is an open file of the archive, to read its rows by column.
 type Opened struct {
 	*parquet.File
 	Footer Footer
-	// Memory is what a reader needs that holds a page of every column.
+	// Memory is the number of bytes that a reader with a page of every column in memory needs.
 	Memory int64
 	file   *os.File
 }

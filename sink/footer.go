@@ -16,7 +16,7 @@ type Footer struct {
 	Topic     string
 	Partition int32
 	Start     int64 // the position of the first record
-	Next      int64 // behind everything that was fetched, transaction markers included: where the next file starts
+	Next      int64 // behind everything that was fetched, transaction markers included: the start of the next file
 	Rows      int64
 	// FirstInterval and LastInterval are the least and greatest interval_start, in Unix milliseconds; 0 without rows.
 	FirstInterval, LastInterval int64
@@ -33,7 +33,7 @@ type Footer struct {
 	Compacted *Compacted
 }
 
-// Compacted is what only the footer of a compacted file has: one that took the place of other files of its date.
+// Compacted is the part of a footer that only compacted files have. They took the place of other files of their date.
 type Compacted struct {
 	// Ranges are the stretches of the chain that the file holds, in order. Around midnight there are several.
 	Ranges []Range
@@ -178,7 +178,7 @@ func parseFooter(lookup func(key string) (string, bool)) (Footer, error) {
 	return f, errors.Join(faults...)
 }
 
-// parse reads what only compacted files have, and compares it with the rest of the footer.
+// parse reads the keys of a compacted file, and compares them with the rest of the footer.
 func (c *Compacted) parse(text func(key string) string, f *Footer) error {
 	var err error
 	if c.Hash, err = strconv.ParseUint(text("weir.hash"), 16, 64); err != nil {

@@ -17,12 +17,12 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// AcceptGap declares lost what a partition's chain misses. It takes the first of these that exists:
+// AcceptGap declares lost the positions that a partition's chain misses. It takes the first of these that exists:
 //   - the holes between its files,
-//   - what retention deleted from the topic before it was archived,
-//   - the record of an unknown schema that the chain waits at.
+//   - the records that retention deleted from the topic before they were archived,
+//   - the record of an unknown schema at which the chain waits.
 //
-// It adds an empty file for each, whose footer marks it, and the sink can go on. If nothing is missing, it
+// It adds an empty file for each, and its footer marks the gap. Then the sink can go on. If nothing is missing, it
 // returns an error.
 func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slog.Logger) error {
 	topic := cfg.Prefix + schemas.TopicJobSummary
@@ -45,7 +45,7 @@ func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slo
 	if err != nil {
 		return err
 	}
-	last := link{start: unread, next: unread} // of a chain that has not begun
+	last := link{start: unread, next: unread} // a chain without files
 	if len(links) > 0 {
 		if last, err = endOf(links); err != nil {
 			return err

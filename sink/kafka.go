@@ -43,7 +43,7 @@ func (s *sink[R]) connect(ctx context.Context) (*kgo.Client, error) {
 	return cl, nil
 }
 
-// extent is where the partitions of the topic begin and end.
+// extent holds the first and the end offsets of the topic's partitions.
 type extent struct {
 	count        int // of partitions
 	id           string
@@ -166,7 +166,7 @@ func (s *sink[R]) place(ctx context.Context, e extent, floors map[int32]int64) e
 	return nil
 }
 
-// identify checks that the topic is the archived one and has the configured number of partitions, by any broker.
+// identify checks by any broker that the topic is the archived one, with the configured number of partitions.
 func (s *sink[R]) identify(ctx context.Context, adm *kadm.Client) error {
 	count, id, err := describe(ctx, adm, s.stream.topic)
 	if err != nil {
@@ -196,7 +196,7 @@ func (s *sink[R]) match(count int, id string) error {
 	return nil
 }
 
-// sameTopic compares the ids of a topic, where both are known.
+// sameTopic compares the ids of a topic, if both are known.
 func sameTopic(topic, archived, id string) error {
 	if kafka.SameTopic(archived, id) {
 		return nil
@@ -206,7 +206,7 @@ func sameTopic(topic, archived, id string) error {
 		errTopicReplaced, topic, archived, id)
 }
 
-// describe returns how many partitions a topic has, and its id in hex. The id is empty if the brokers have none.
+// describe returns the number of partitions of a topic, and its id in hex. The id is empty if the brokers have none.
 func describe(ctx context.Context, adm *kadm.Client, topic string) (count int, id string, err error) {
 	topics, err := adm.ListTopics(ctx, topic)
 	if err != nil {
@@ -225,7 +225,7 @@ func describe(ctx context.Context, adm *kadm.Client, topic string) (count int, i
 // lister is one of the methods of kadm that list offsets.
 type lister = func(context.Context, ...string) (kadm.ListedOffsets, error)
 
-// offsets returns the offset that list has of each partition of the topic. One missing offset is an error.
+// offsets returns the offset of each partition of the topic, from list. A missing offset is an error.
 func offsets(ctx context.Context, list lister, topic string) (map[int32]int64, error) {
 	listed, err := list(ctx, topic)
 	if err == nil {

@@ -41,8 +41,8 @@ func FilesIn(dir, topic, date string) ([]File, error) {
 	return files, readFooters(topic, files)
 }
 
-// Holes returns what is wrong with the chains of files, which are sorted by date. A hole stands at the dates on both
-// sides of it, and files that overlap stand at the date "".
+// Holes returns the faults of the chains of files, by date. The files are sorted by date. A hole is reported at the
+// dates on both sides of it, and overlapping files are reported at the date "".
 func Holes(files []File) map[string]error {
 	wrong := map[string]error{}
 	found, oldest := linksOf(files)
@@ -62,8 +62,8 @@ func Holes(files []File) map[string]error {
 type File struct {
 	Path, Date, Name string
 	Partition        int32
-	Start            int64 // as its name has it
-	Compacted        bool  // as its name has it
+	Start            int64 // from its name
+	Compacted        bool  // from its name
 	Footer           Footer
 	Fault            error // not nil: the file is damaged, and only its name is known
 }
@@ -83,8 +83,8 @@ func (f *File) links() []link {
 	return links
 }
 
-// listFiles returns the files of a date's directory that are named as those of the topic's chain, without footers.
-// Users may delete a date meanwhile.
+// listFiles returns the files of a date's directory with names of the topic's chain. It reads no footers. Users may
+// delete a date meanwhile.
 func listFiles(dir, topic, date string) ([]File, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -46,7 +46,7 @@ func (a *archive) lockedFollow(partition int32, t tail) (tail, error) {
 	}
 }
 
-// has reports whether the chain has a position: some file begins there, or a compacted file holds it.
+// has reports whether the chain contains a position: a file begins there, or a compacted file covers it.
 func (a *archive) has(partition int32, start int64) (has bool, err error) {
 	err = a.shared(func() error {
 		file, err := a.locate(partition, start)

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Beside summaries/ the archive's directory has .lock and .stage/. A process that replaces a date holds .lock
+// The archive's directory contains .lock and .stage/ beside summaries/. A process that replaces a date holds .lock
 // exclusively. Sinks and careful readers share it. Unfinished files lie in .stage/, where no reader's glob finds them.
 // Overlapping readers would keep .lock for ever. So a process that waits for exclusive access holds .stage/turn, and
 // new readers wait there.
@@ -34,14 +34,14 @@ const (
 	// turnWait is how long a reader waits behind a writer that waits. A program that holds the lock may run this one,
 	// and a reader may hold it for hours. Neither may stop all others.
 	turnWait = 30 * time.Second
-	// turnRest is how long a program does not wait again after it has waited in vain: it reads table by table.
+	// turnRest is how long a program waits no more at a turn after it waited there in vain: it reads table by table.
 	turnRest = 5 * time.Minute
 )
 
 var (
 	// ErrLocked is returned when another process kept the lock for as long as one would wait.
 	ErrLocked = errors.New("another process holds the lock")
-	// ErrNoLocks is returned when the file system has no flock(2).
+	// ErrNoLocks is returned when the file system does not support flock(2).
 	ErrNoLocks = errors.New("the file system has no flock(2)")
 )
 
@@ -54,13 +54,13 @@ func (l *Lock) Unlock() { _ = l.file.Close() } // the kernel drops the lock with
 // LockPath returns the path of the lock of the archive in dir.
 func LockPath(dir string) string { return filepath.Join(dir, lockName) }
 
-// StagePath returns the directory for what is not finished, in the archive in dir.
+// StagePath returns the directory for unfinished files, in the archive in dir.
 func StagePath(dir string) string { return filepath.Join(dir, stageDir) }
 
 // DatePath returns the directory of a date, in the archive in dir.
 func DatePath(dir, date string) string { return filepath.Join(dir, summariesDir, datePrefix+date) }
 
-// AsidePath returns where the old directory of a date lies between the two renames of a replacement.
+// AsidePath returns the path of a date's old directory between the two renames of a replacement.
 func AsidePath(dir, date string) string { return filepath.Join(dir, stageDir, datePrefix+date+aside) }
 
 // TakeLock takes the lock at path, and makes its file if that is missing. It tries for as long as wait: greedy readers
@@ -133,8 +133,8 @@ func lockFile(ctx context.Context, file *os.File, how int, wait time.Duration) (
 	}
 }
 
-// Inherit gives what root made in the archive the owner of the directory that it lies in. Otherwise one command run by
-// root would lock out the services. It does nothing else, and reports nothing: the next step finds out.
+// Inherit gives a file that root made in the archive the owner of its directory. Otherwise one command run by root
+// would lock out the services. It does nothing else, and reports no error: the next step meets it.
 func Inherit(path string) {
 	if os.Geteuid() != 0 {
 		return
@@ -185,8 +185,8 @@ func Exclusive(ctx context.Context, dir string, wait time.Duration) (*Lock, erro
 
 func turnPath(dir string) string { return filepath.Join(StagePath(dir), turnName) }
 
-// Reading is Shared for readers. It makes no file and repairs nothing, and it goes without the lock if it has no right
-// to it. If another program waits to write, that program comes first.
+// Reading is Shared for readers. It makes no file and repairs nothing, and it does without the lock if the process may
+// not open it. A program that waits to write goes first.
 func Reading(ctx context.Context, dir string, fn func() error) error {
 	return reading(ctx, dir, turnWait, fn)
 }
@@ -215,7 +215,7 @@ func reading(ctx context.Context, dir string, patience time.Duration, fn func() 
 	return fn()
 }
 
-// vain has, by the path of a turn, when this program last waited there in vain.
+// vain holds the time of this program's last wait in vain at each turn, by the turn's path.
 var vain sync.Map
 
 // letIn lets a writer in that holds the turn.
@@ -269,7 +269,7 @@ func inherited(path string) bool {
 	return false
 }
 
-// setAside returns the dates whose old directory was renamed away, and whose new one has not taken its place.
+// setAside returns the dates with an old directory renamed away and no new one in its place.
 func setAside(dir string) ([]string, error) {
 	entries, err := os.ReadDir(StagePath(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

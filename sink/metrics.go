@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Metrics are what the sink, or the samples service, shows Prometheus.
+// Metrics are the Prometheus metrics of the sink, or of the samples service.
 type Metrics struct {
 	position, lag, lastStart, waits               *prometheus.GaugeVec
 	rows, files, bytes, conflicts, failures, lost *prometheus.CounterVec
@@ -39,7 +39,7 @@ func NewSamplesMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// newMetrics registers what both have, under names that begin with prefix.
+// newMetrics registers the metrics that both services export, under names that begin with prefix.
 func newMetrics(registry prometheus.Registerer, prefix string) *Metrics {
 	add, byPartition := promauto.With(registry), []string{"partition"}
 	return &Metrics{
@@ -103,7 +103,7 @@ func (s *sink[R]) measure(p *draft[R]) {
 	}
 }
 
-// fetched notes where the partitions end.
+// fetched notes the ends of the partitions.
 func (s *sink[R]) fetched(fetches kgo.Fetches) {
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 		if len(f.Records) > 0 {

@@ -32,7 +32,7 @@ func parseName(topic, name string) (partition int32, start int64, ok bool) {
 	return int32(p), start, true
 }
 
-// CompactedName returns the name of the compacted file of a partition whose first range begins at start.
+// CompactedName returns the name of a partition's compacted file, given the start of its first range.
 func CompactedName(topic string, partition int32, start int64) string {
 	return fmt.Sprintf("%s-%d-%s%0*d%s", topic, partition, compactedMark, startDigits, start, suffix)
 }

@@ -73,14 +73,14 @@ func (a *archive) makeRoot() error {
 	return a.syncDir(root) // a sink that made a date's directory may have died before syncing it
 }
 
-// probe checks that the file system has hard links.
+// probe checks that the file system supports hard links.
 func (a *archive) probe() error {
 	one, two := a.tempPath(a.stage()), a.tempPath(a.stage())
 	f, err := os.OpenFile(one, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("writing to sink.dir: %w", err)
 	}
-	defer os.Remove(one) // removeDead removes what stays
+	defer os.Remove(one) // if this fails, removeDead removes the file later
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("writing to sink.dir: %w", err)
 	}
@@ -114,8 +114,8 @@ func parseTemp(name string) (host string, pid int, ok bool) {
 	return right[:end], pid, true
 }
 
-// removeDead removes the temporary files of dead processes of this host. Earlier releases had them in summaries/.
-// Nothing depends on it: a living sink whose file is removed writes it again.
+// removeDead removes the temporary files of dead processes of this host. Earlier releases wrote them in summaries/.
+// Nothing depends on it: a living sink writes a removed file again.
 func (a *archive) removeDead() error {
 	dates, err := listDates(a.root)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// The rows of an optional stream are kept for a while, and some may be missing. What is lost is recorded as a gap
-// without anybody's consent. AcceptGap does the same for the summaries, whose loss a person has to accept.
+// The rows of an optional stream are kept for a while, and some may be missing. Lost rows are recorded as a gap without
+// anybody's consent. Lost summaries need the consent of a person, by AcceptGap.
 
-// floors returns where an optional stream begins at the earliest, by partition.
+// floors returns the earliest offset of an optional stream, by partition.
 func (s *sink[R]) floors(ctx context.Context, adm *kadm.Client) (map[int32]int64, error) {
 	since, err := s.oldest(ctx, adm)
 	if since.IsZero() || err != nil {
@@ -46,7 +46,7 @@ func (s *sink[R]) oldest(ctx context.Context, adm *kadm.Client) (time.Time, erro
 	return now.Add(-s.kept), nil
 }
 
-// pass records that what lies between a draft and start is lost, and goes on at start. What is in hand is written
+// pass records the loss of the positions between a draft and start, and goes on at start. The rows in hand are written
 // first.
 func (s *sink[R]) pass(ctx context.Context, p *draft[R], start int64) error {
 	if !p.empty() {
@@ -99,8 +99,8 @@ func (s *sink[R]) recordGap(ctx context.Context, partition int32, h hole) error 
 	return nil
 }
 
-// commitAlone is commitFile while nobody else writes. The others choose a date by the records that they have, and this
-// file has none. Under another date, link(2) would let both files in.
+// commitAlone is commitFile while nobody else writes. The other sinks choose a date by their records, and this file is
+// without records. Under another date, link(2) would let both files in.
 func (a *archive) commitAlone(ctx context.Context, date string, f Footer, encode encodeFunc) error {
 	lock, err := Exclusive(ctx, a.dir(), lockWait)
 	if err == nil {

@@ -13,24 +13,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NoExchange reports whether an error of renameat2(2) says that the file system cannot exchange two directories.
+// NoExchange reports whether an error of renameat2(2) means that the file system cannot exchange two directories.
 func NoExchange(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP)
 }
 
-// prober tries what an archive needs of its file system. The functions are fields so that tests can make them fail.
+// prober tries the features of the file system that an archive needs. The functions are fields so that tests can make
+// them fail.
 type prober struct {
-	dir, stage, root string // sink.dir, and where files are made and where they are linked to
+	dir, stage, root string // sink.dir, the directory for new files, and the directory of their links
 	link, exchange   func(from, to string) error
 	lock             func(path string) (*Lock, error)
 	beside           func(path string) error
 }
 
-// Probe tries what the archive in dir needs of its file system. That is hard links, locks that keep another process
-// out, and the exchange of two directories. It returns an error if a sink cannot work there, and notes about what else
-// is missing, with the remedy. Beside takes the lock at path in another process, and returns what TakeLock does there.
+// Probe tries the features of the file system that the archive in dir needs: hard links, locks that keep another
+// process out, and the exchange of two directories. It returns an error if a sink cannot work there, and notes about
+// other missing features, with the remedy. Beside takes the lock at path in another process, and returns the result of
+// TakeLock there.
 //
-// It leaves nothing behind. It tries nothing where there is no archive, or where this process may not write.
+// It leaves nothing behind. It tries nothing if there is no archive, or if this process may not write there.
 func Probe(ctx context.Context, dir string, beside func(path string) error) (notes []string, err error) {
 	if no := unix.Access(dir, unix.W_OK|unix.X_OK); no != nil {
 		return nil, nil //nolint:nilerr // a service of another user, or no archive yet: there is nothing to try
@@ -54,7 +56,8 @@ func newProber(ctx context.Context, dir string, beside func(path string) error) 
 	return p
 }
 
-// probe tries one after the other. The names are those of temporary files, so a sink removes what a crash leaves.
+// probe tries one feature after the other. Its files have the names of temporary files, so a sink removes the remains
+// of a crash.
 func (p *prober) probe() (notes []string, err error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -95,7 +98,7 @@ func (p *prober) probe() (notes []string, err error) {
 	return notes, nil
 }
 
-// probeLock returns what is wrong with the locks of the file system, or nothing.
+// probeLock returns the fault of the file system's locks; empty if they work.
 func (p *prober) probeLock(path string) (note string) {
 	const remedy = "nothing may be compacted here: on Lustre, mount with -o flock"
 	lock, err := p.lock(path)

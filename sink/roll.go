@@ -31,7 +31,7 @@ func (s *sink[R]) roll(ctx context.Context, p *draft[R]) error {
 	}
 }
 
-// commit writes the draft as the next file of its chain, or yields to another sink that has written it.
+// commit writes the draft as the next file of its chain, or yields to another sink that wrote it first.
 func (s *sink[R]) commit(p *draft[R]) error {
 	f := p.footer(s.stream.topic)
 	f.TopicID = s.topicID
@@ -68,7 +68,7 @@ func (s *sink[R]) yield(p *draft[R]) error {
 	return errTaken
 }
 
-// rest keeps the position of a draft that has seen markers alone for long. If that fails, it is tried again later.
+// rest keeps the position of a draft that has contained only markers for long. If that fails, it is tried again later.
 func (s *sink[R]) rest(ctx context.Context, p *draft[R]) error {
 	err := s.keep(ctx, p, lockWait)
 	if err == nil || errors.Is(err, errTaken) || fatal(err) {
@@ -82,7 +82,7 @@ func (s *sink[R]) rest(ctx context.Context, p *draft[R]) error {
 	return nil
 }
 
-// keepAll keeps the positions of the drafts that have seen markers alone, where nobody else uses the archive just now.
+// keepAll keeps the positions of the drafts that contain only markers, if nobody else uses the archive just now.
 func (s *sink[R]) keepAll(ctx context.Context) {
 	for _, p := range s.drafts {
 		if p.markersAlone() {

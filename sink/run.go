@@ -33,8 +33,8 @@ type sink[R any] struct {
 	metrics *Metrics
 	archive *archive
 	period  time.Duration // config.Config.FilePeriod
-	since   time.Time     // what is older is passed; zero: nothing
-	kept    time.Duration // what is older than the newest record by more is passed; 0: nothing
+	since   time.Time     // older records are passed; zero: none
+	kept    time.Duration // records older than the newest one by more are passed; 0: none
 	tails   map[int32]tail
 	topicID string // in hex, as at the first contact; empty if the brokers have none
 	// identified is when the topic was last looked at.
@@ -46,7 +46,7 @@ type sink[R any] struct {
 	brokers    *kafka.Brokers
 	patience   time.Duration // with the topic, at the end
 	unwritten  retry.Trouble
-	reported   map[string]bool // damaged files that the log has, by path
+	reported   map[string]bool // damaged files already logged, by path
 }
 
 // Run writes the topic job-summary to the archive until ctx ends. Then it reads to the topic's end, for at most three
@@ -97,7 +97,7 @@ func (s *sink[R]) run(ctx context.Context) error {
 	return s.finish(context.WithoutCancel(ctx))
 }
 
-// open opens the archive and finds where its chains end. A full disk is waited for.
+// open opens the archive and finds the ends of its chains. It waits while the disk is full.
 func (s *sink[R]) open(ctx context.Context) error {
 	var trouble retry.Trouble
 	for tries := 1; ; tries++ {

@@ -34,7 +34,7 @@ const (
 	leastLate = time.Hour
 )
 
-// sampleRow is a row of archive/samples: what one node measured of one metric, for one job in one interval. Users'
+// sampleRow is a row of archive/samples: the value of one metric on one node, for one job in one interval. Users'
 // queries rely on its columns.
 type sampleRow struct {
 	Cluster       string    `parquet:"cluster,dict"`
@@ -117,8 +117,8 @@ func encodeSamples(w io.Writer, rows []measured, f *Footer) error {
 	return encodeChunks(w, chunks, f, parquet.PageBufferSize(samplePage))
 }
 
-// compareMeasured orders rows by job, restart, metric, interval and node, and what was sent twice by its position. It
-// stops at the first difference: the arguments of cmp.Or would take longer than the rest of the sort.
+// compareMeasured orders rows by job, restart, metric, interval and node, and repeated values by position. It stops at
+// the first difference: the arguments of cmp.Or would take longer than the rest of the sort.
 func compareMeasured(a, b measured) int {
 	x, y := a.batch, b.batch
 	if c := strings.Compare(x.JobID, y.JobID); c != 0 {

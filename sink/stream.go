@@ -17,8 +17,8 @@ import (
 type stream[R any] struct {
 	dir        string // below sink.dir
 	topic      string
-	partitions int    // of the topic, as the configuration has it
-	setting    string // that has this number
+	partitions int    // configured for the topic
+	setting    string // name of the setting with this number
 	decode     func(*kgo.Record) item[R]
 	encode     func(w io.Writer, rows []R, f *Footer) error // sorts them first
 	optional   bool                                         // rows may be missing: gaps do not stop the service

@@ -22,13 +22,14 @@ func SchemaOf(file []byte) (Schema, error) {
 	return Schema(m.Schema), nil
 }
 
-// Table is a file of a table of the archive. What its bytes claim is checked before the Parquet library believes it.
+// Table is a file of a table of the archive. The claims of its bytes are checked before the Parquet library relies on
+// them.
 type Table struct {
 	file   *os.File
 	size   int64
 	footer []byte
 	schema Schema
-	about  struct { // what of the footer is decoded at first: the rest takes ten times as long
+	about  struct { // the fields of the footer that are decoded at first: the rest takes ten times as long
 		NumRows          int64                                `thrift:"3,required"`
 		KeyValueMetadata thrift.Slice[parquetformat.KeyValue] `thrift:"5,optional"`
 	}

@@ -76,8 +76,8 @@ func (w *thriftWalk) value(kind thrift.Type, depth int) error {
 	return err
 }
 
-// list takes what its items will need in memory from the budget before it walks them. A count of a few bytes could
-// otherwise reserve gigabytes in the decoder.
+// list takes the memory of its items from the budget before it walks them. A count of a few bytes could otherwise
+// reserve gigabytes in the decoder.
 func (w *thriftWalk) list(depth int) error {
 	b, err := w.take(1)
 	if err != nil {

@@ -142,7 +142,7 @@ func vetSchema(schema, ours []parquetformat.SchemaElement) (leaves []parquetform
 	return leaves, nil
 }
 
-// ourSchema is the schema that the sink writes: that of an empty file.
+// ourSchema is the schema that the sink writes, taken from an empty file.
 var ourSchema = sync.OnceValue(func() []parquetformat.SchemaElement {
 	var b bytes.Buffer
 	err := encode[schemas.Row](&b, nil, &Footer{})
@@ -244,7 +244,7 @@ func lookup(m *parquetformat.FileMetaData) func(key string) (string, bool) {
 	}
 }
 
-// openVetted opens a file whose footer was read.
+// openVetted opens a file after its footer was read.
 func openVetted(r io.ReaderAt, size int64, m *parquetformat.FileMetaData) (*parquet.File, error) {
 	if _, err := vet(r, size, m); err != nil {
 		return nil, err

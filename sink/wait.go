@@ -95,7 +95,7 @@ func nextUnknown(ctx context.Context, cfg config.Config, partition int32, positi
 	return NextUnknownOf(ctx, cl, cfg, partition, position, end)
 }
 
-// NextUnknownOf is nextUnknown with a client that kafka.NewReader made, or that has its options.
+// NextUnknownOf is nextUnknown with a client that kafka.NewReader made, or with the same options.
 func NextUnknownOf(ctx context.Context, cl *kgo.Client, cfg config.Config, partition int32, position, end int64,
 ) (*Unknown, error) {
 	var first *kgo.Record
