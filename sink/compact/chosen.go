@@ -16,7 +16,7 @@ func CompareJobs(a, b schemas.JobKey) int {
 	return cmp.Or(cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
 }
 
-// chosen are the jobs whose rows are read. A nil pointer chooses all.
+// chosen selects the jobs to read. A nil pointer selects all.
 type chosen struct {
 	keys  []schemas.JobKey // sorted
 	asked schemas.JobKey   // the last one, and the answer: the rows of a job come together
@@ -25,7 +25,7 @@ type chosen struct {
 	cuts map[schemas.JobKey][]int64
 }
 
-// cut reports whether the hour of a time is cut, and since when the job has the id that has it then.
+// cut reports whether the hour around a time is cut, and returns the start of the piece that contains the time.
 func (c *chosen) cut(jobID string, restart int32, ms int64) (since int64, is bool) {
 	if c == nil || len(c.cuts) == 0 {
 		return 0, false
@@ -65,8 +65,8 @@ func (c *chosen) between(least, most string) bool {
 // span is a stretch of rows of a row group.
 type span struct{ first, rows int64 }
 
-// spans returns where rows of the jobs may lie in a row group, by the statistics of the pages of job_id. The column is
-// a leaf of the schema.
+// spans returns the stretches of a row group that may contain rows of the jobs, by the statistics of the pages of
+// job_id. The column is a leaf of the schema.
 func (c *chosen) spans(group parquet.RowGroup, column int) (found []span, err error) {
 	rows := group.NumRows()
 	if c == nil {

@@ -28,16 +28,16 @@ const keepFor = time.Hour
 var (
 	// ErrBusy is returned while another compaction of this archive runs.
 	ErrBusy = errors.New("another compaction runs")
-	// ErrNoArchive is returned where there is no archive.
+	// ErrNoArchive is returned if there is no archive.
 	ErrNoArchive = errors.New("there is no archive")
 	// ErrFailed is returned when a date could not be compacted, or something in the stage is not clear.
 	ErrFailed = errors.New("not all dates were compacted")
 
-	// errDiffers is returned when what was written is not what was read.
+	// errDiffers is returned when a written file differs from its inputs.
 	errDiffers = errors.New("the compacted file differs from its inputs")
 )
 
-// Options say what to compact.
+// Options select the dates to compact, and configure the run.
 type Options struct {
 	Dir, Topic string
 	Dates      []string      // empty: all that are due
@@ -56,7 +56,7 @@ const (
 	Failed    = "failed"
 )
 
-// Date reports what became of a date.
+// Date reports the outcome for a date.
 type Date struct {
 	Date        string  `json:"date"`
 	State       string  `json:"state"`
@@ -70,8 +70,8 @@ type Date struct {
 	Reason      string  `json:"reason,omitempty"`
 }
 
-// Run compacts all dates that are due. First it finishes or undoes what an earlier run left, and deletes old files that
-// have been kept for an hour. A date that fails does not keep the others: the error is then ErrFailed.
+// Run compacts all dates that are due. First it finishes or undoes the work of an earlier run, and deletes old files
+// that have been kept for an hour. If a date fails, Run continues with the others, and returns ErrFailed.
 func Run(ctx context.Context, o Options) error {
 	return newCompactor(o).run(ctx)
 }

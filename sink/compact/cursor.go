@@ -25,7 +25,7 @@ type cursor struct {
 	plain      []string // of a page without a dictionary
 	dictionary []string
 
-	// Values of the batch, where its rows point.
+	// Values of the batch: its rows point here.
 	floatsOut []float64
 	longsOut  []int64
 	intsOut   []int32
@@ -165,7 +165,7 @@ func (c *cursor) setTexts(rows []row) {
 	}
 }
 
-// point appends the page's values of rows to out, which has room for a batch, and lets the rows point there.
+// point appends the page's values of rows to out, with room for a batch, and points the rows to them.
 func point[T any](rows []row, c *cursor, values, out []T, cell func(*row) **T) []T {
 	if cap(out) < batchRows {
 		out = make([]T, 0, batchRows)

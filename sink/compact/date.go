@@ -23,7 +23,7 @@ func (c *compactor) one(ctx context.Context, t task) (err error) {
 		if err != nil && ctx.Err() == nil {
 			report.State, report.Reason = Failed, err.Error()
 		}
-		if ctx.Err() == nil || err == nil { // what is interrupted is as it was
+		if ctx.Err() == nil || err == nil { // an interrupted date stays as it was
 			c.Report(report)
 		}
 	}()
@@ -56,10 +56,10 @@ func (c *compactor) one(ctx context.Context, t task) (err error) {
 	return nil
 }
 
-// errStop ends a run where a test lets it crash: nothing is cleared up.
+// errStop ends a run at the point of a crash in a test: nothing is cleared up.
 var errStop = errors.New("stopped")
 
-// giveUp deletes a stage that was not published. The next run deletes what stays.
+// giveUp deletes a stage that was not published. The next run deletes the rest.
 func (c *compactor) giveUp(t task, stage string) {
 	if date, err := c.list(c.date(t.date), t.date); err == nil && generationOf(date) < t.generation {
 		_ = c.discard(stage, t.date, t.generation, date)
@@ -120,8 +120,8 @@ func sizeOf(path string) int64 {
 	return 0 // only a number of the report
 }
 
-// linkOthers links what a date has besides the inputs into the stage: compacted files of partitions without late rows,
-// late rows, and users' files.
+// linkOthers links the other files of a date into the stage, besides the inputs: compacted files of partitions without
+// late rows, late rows, and users' files.
 func (c *compactor) linkOthers(t task, stage string) error {
 	names, err := os.ReadDir(c.date(t.date))
 	if err != nil {
@@ -156,7 +156,7 @@ func (c *compactor) publish(ctx context.Context, t task, stage, rollups string) 
 		return err
 	}
 	defer lock.Unlock()
-	// No sink is inside now. What one linked since the stage was made must be there from the first moment on.
+	// No sink is inside now. Files that were linked since the stage was made must be there from the first moment on.
 	if err := c.late(c, t, stage); err != nil {
 		return err
 	}
@@ -172,8 +172,8 @@ func (c *compactor) publish(ctx context.Context, t task, stage, rollups string) 
 	return c.complete(stage, t.date)
 }
 
-// complete makes an exchange durable, and carries over what came without the lock. That may be a user's file. On a file
-// system whose locks do not reach other hosts, it may be rows. The caller holds the lock.
+// complete makes an exchange durable, and carries over files that came without the lock. They may be a user's. They may
+// also contain rows, if the file system's locks do not reach other hosts. The caller holds the lock.
 func (c *compactor) complete(stage, date string) error {
 	for _, dir := range []string{c.summaries(), c.stage(), stage} {
 		if err := c.syncDir(dir); err != nil {

@@ -8,11 +8,11 @@ import (
 )
 
 // Users may delete the directory of an old date, and keep its rollups. Late rows begin the date anew then. Their
-// compaction is the generation behind that of the rollups, which get them too.
+// compaction is the generation after the rollups, and adds the rows to them too.
 
-// afterRollups returns the generation of a date that comes next, beside the rollups that are there. By its files alone
-// it is next, and small are those that are not compacted. Deleted is true if rows of the rollups were deleted, and all
-// of these are late ones. After a crash ahead of the exchange, the rollups have some of them.
+// afterRollups corrects next, the generation that follows from a date's files alone, by the date's rollups. small are
+// the files that are not compacted. deleted is true if users deleted rows of the rollups, and all small files are late.
+// After a crash ahead of the exchange, the rollups already contain some of the small files.
 func afterRollups(next int64, there *rollupsFooter, small []sink.File) (generation int64, deleted bool) {
 	if next > 1 || there == nil {
 		return next, false
@@ -40,7 +40,7 @@ func (c *compactor) behindRollups(t task) (task, error) {
 	return t, nil
 }
 
-// deletedRows returns how many rows of the rollups a date has no longer.
+// deletedRows returns the number of rows in the rollups that are no longer in the date's directory.
 func deletedRows(t task, there *rollupsFooter) int64 {
 	switch {
 	case there == nil:
@@ -51,7 +51,7 @@ func deletedRows(t task, there *rollupsFooter) int64 {
 	return there.deleted
 }
 
-// nextOf returns where the files of each partition end that the rollups will have.
+// nextOf returns the end of the files that the rollups will contain, by partition.
 func nextOf(t task, there *rollupsFooter) map[int32]int64 {
 	next := map[int32]int64{}
 	if there != nil {

@@ -35,14 +35,14 @@ const (
 	runPrefix   = "run-"
 )
 
-// disk does what a compaction does to the archive.
+// disk carries out the actions of a compaction on the archive.
 type disk struct {
 	dir   string // sink.dir
 	topic string
 	// before is called ahead of each action, and may fail in its place. With errDone the action counts as done.
 	// It is nil outside tests.
 	before func(action, path string) error
-	// plain is set once the file system has shown that it cannot exchange two directories.
+	// plain is set once the file system proved unable to exchange two directories.
 	plain bool
 }
 
@@ -64,7 +64,7 @@ func (d *disk) date(date string) string { return sink.DatePath(d.dir, date) }
 func (d *disk) stage() string           { return sink.StagePath(d.dir) }
 func (d *disk) summaries() string       { return filepath.Dir(d.date("")) }
 
-// staged returns the directory in which a generation of a date is made. Later it has the date's old files.
+// staged returns the directory in which a generation of a date is made. Later it holds the date's old files.
 func (d *disk) staged(date string, generation int64) string {
 	return filepath.Join(d.stage(), fmt.Sprintf("%s%s.g%d", stagePrefix, date, generation))
 }
@@ -101,7 +101,7 @@ func (d *disk) lock(ctx context.Context, wait time.Duration) (lock *sink.Lock, e
 	return lock, err
 }
 
-// list returns what a directory has, with the footers of its files; nil and fs.ErrNotExist if it is not there.
+// list returns the names in a directory, with the footers of its files; nil and fs.ErrNotExist if it does not exist.
 func (d *disk) list(dir, date string) ([]entry, error) {
 	names, err := os.ReadDir(dir)
 	if err != nil {
@@ -160,8 +160,8 @@ func (d *disk) exchange(stage, date string) error {
 }
 
 // like gives a new directory the rights and the owner of a date. Otherwise a sink could not add late rows after a
-// compaction by root. Rights that are right already stay: a new directory has the set-group-ID bit from its parent.
-// chmod takes that bit away, and the units forbid to set it.
+// compaction by root. It leaves correct rights alone, because a new directory inherits the set-group-ID bit from its
+// parent. chmod clears that bit, and the units forbid to set it.
 func like(path string, as fs.FileInfo) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -42,7 +42,7 @@ type smallFolder struct {
 	in      *Inputs
 	scratch *Scratch
 	of      *chosen
-	cut     bool // rows of hours that are cut are folded; otherwise those of the others
+	cut     bool // true: fold the rows of cut hours; false: fold all other rows
 	folder  folder
 	rows    int64
 }
@@ -79,8 +79,8 @@ func (f *smallFolder) run(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// group merges the first of the files, and returns how many they are and what it wrote. If they are all of the level,
-// their rows are folded instead.
+// group merges the first of the files, and returns their number and the path of the merged file. If these are all files
+// of the level, it folds their rows instead.
 func (f *smallFolder) group(ctx context.Context, paths []string, all int) (taken int, out string, err error) {
 	inputs, err := f.merger.open(paths)
 	if err != nil {
@@ -118,7 +118,8 @@ func (f *smallFolder) write(rows []row) (int, error) {
 	return len(rows), nil
 }
 
-// level returns what writes the rows of chosen jobs to a file between two levels of merges, and what ends it.
+// level returns a function that writes the rows of chosen jobs to a file between two levels of merges, and a function
+// that ends the file.
 func (f *smallFolder) level(path string) (write func([]row) (int, error), done func() error, err error) {
 	file, err := os.Create(path)
 	if err != nil {

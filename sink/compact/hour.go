@@ -50,7 +50,7 @@ func newHour(key Rollup) *hour {
 	return &hour{Rollup: key, low: map[string]int64{}, high: map[string]int64{}, room: new(quantile.Joiner)}
 }
 
-// hourOf returns where the hour of a time begins.
+// hourOf returns the start of the hour that contains a time.
 func hourOf(ms int64) int64 { return ms - (ms%hourMs+hourMs)%hourMs }
 
 // keyOf returns a rollup with nothing but the key of a row.
@@ -62,7 +62,7 @@ func keyOf(r *row) Rollup {
 	return key
 }
 
-// copied returns a pointer that stays valid: those of a row point into its batch.
+// copied returns a pointer that stays valid. The pointers of a row point into its batch.
 func copied[T any](p *T) *T {
 	if p == nil {
 		return nil
@@ -204,8 +204,8 @@ func joinShares(room *quantile.Joiner, shares []quantile.Summary) (quantile.Summ
 	return room.Recompress(shares, rollupBudget)
 }
 
-// setDeciles sets the deciles and their bounds. They are exact where all values are known, even if the summary has no
-// room for them. Otherwise they are those of the summary.
+// setDeciles sets the deciles and their bounds. They are exact if all values are known, even if they do not fit into
+// the summary. Otherwise they come from the summary.
 func (r *Rollup) setDeciles(shares []quantile.Summary, s quantile.Summary) {
 	if slices.ContainsFunc(shares, func(s quantile.Summary) bool { return len(s.Atoms) == 0 }) {
 		shares = []quantile.Summary{s}
@@ -246,7 +246,7 @@ type folder struct {
 	open []*hour // of one job, restart, metric and hour: one for each unit and scope
 	out  func(*Rollup) error
 	room quantile.Joiner
-	of   *chosen // whose cut hours begin where the id passed on; nil: no hour is cut
+	of   *chosen // its cut hours begin when the id passed on; nil: no hour is cut
 }
 
 func (f *folder) add(r *row) error {
@@ -276,7 +276,7 @@ func (f *folder) add(r *row) error {
 	return nil
 }
 
-// flush gives away what is open.
+// flush passes the open rollups to out.
 func (f *folder) flush() error {
 	slices.SortFunc(f.open, func(a, b *hour) int { return compareRollups(&a.Rollup, &b.Rollup) })
 	for _, h := range f.open {

@@ -14,13 +14,13 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// Inputs are what the hours of a date are read from: its rollups, and the small files that they lack.
+// Inputs are the sources of a date's hours: its rollups, and the small files that they lack.
 type Inputs struct {
 	Date string
 	// Lineage names all small files that the hours are made of. It is empty if there are none. A compaction that takes
 	// all small files of the date keeps it.
 	Lineage string
-	// Jobs are those whose hours are read, sorted.
+	// Jobs lists the jobs to read, sorted.
 	Jobs []schemas.JobKey
 	// Cuts are the times at which an id of Jobs passed to a namesake, in order. An hour with such a time inside is
 	// split into pieces, without deciles. The Hour of a piece behind that time is the time itself.
@@ -33,7 +33,7 @@ type Inputs struct {
 	next    map[int32]int64
 }
 
-// InputsOf returns what the hours of a date are read from, given its files. The caller holds the lock.
+// InputsOf returns the sources of a date's hours, given its files. The caller holds the lock.
 func InputsOf(dir, topic, date string, files []sink.File) (Inputs, error) {
 	in := Inputs{Date: date, small: map[int32][]sink.File{}, all: map[int32][]sink.File{}, next: map[int32]int64{}}
 	for _, f := range files {
@@ -103,7 +103,7 @@ func (in *Inputs) Since(lineage string, next map[int32]int64) (files []sink.File
 	return files, was == lineage
 }
 
-// Scratch is where files in between lie, and who hears of the work.
+// Scratch names intermediate files, and passes on the progress.
 type Scratch struct {
 	Prefix string // of their paths
 	// Progress is called while small files are read. It may be nil.
@@ -120,7 +120,7 @@ func (s *Scratch) path() string {
 // remove deletes all files in between.
 func (s *Scratch) remove() {
 	for _, path := range s.made {
-		_ = os.Remove(path) // what stays is deleted by the next run
+		_ = os.Remove(path) // if this fails, the next run deletes the file
 	}
 }
 
@@ -161,7 +161,7 @@ func (in *Inputs) open(ctx context.Context, s *Scratch) (from []*rollupReader, e
 	return from, folded(in.all, some, true)
 }
 
-// cuts returns the cuts inside hours of the date. A date without files has its rollups alone, which stay whole.
+// cuts returns the cuts inside hours of the date. A date without files is read from its rollups, which stay whole.
 func (in *Inputs) cuts() map[schemas.JobKey][]int64 {
 	cuts := map[schemas.JobKey][]int64{}
 	for _, k := range in.Jobs {
@@ -183,7 +183,7 @@ func closeReaders(from []*rollupReader) error {
 	return errors.Join(faults...)
 }
 
-// Present returns those of the jobs that have hours on the date, sorted. Of a date with small files it returns all.
+// Present returns the jobs with hours on the date, sorted. For a date with small files it returns all jobs.
 func (in *Inputs) Present() (jobs []schemas.JobKey, err error) {
 	if len(in.small) > 0 || in.rollups == "" {
 		return in.Jobs, nil

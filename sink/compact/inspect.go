@@ -118,7 +118,7 @@ func survey(ctx context.Context, dir, topic string) (files []sink.File, err erro
 	return files, err
 }
 
-// Verified is what Verify found in a date.
+// Verified is the result of Verify for a date.
 type Verified struct {
 	Date    string   `json:"date"`
 	Files   int      `json:"files"`
@@ -132,8 +132,8 @@ type Verified struct {
 	small []sink.File // its files that are not compacted
 }
 
-// Verify reads all files of the dates, or of all, and compares them with their footers, their order and the chain. It
-// reports each date, and returns ErrWrong if one has a fault. It holds no date for longer than it reads it.
+// Verify reads all files of the given dates, or of all dates, and compares them with their footers, their order and the
+// chain. It reports each date, and returns ErrWrong if one is faulty. It locks a date only while it reads it.
 func Verify(ctx context.Context, dir, topic string, dates []string, report func(Verified)) error {
 	files, err := survey(ctx, dir, topic)
 	if err != nil {
@@ -227,8 +227,8 @@ func (v *Verified) read(ctx context.Context, dir, topic string) error {
 	return v.readRollups(ctx, dir, topic, generation(files), compacted)
 }
 
-// readRollups reads the date's rollups. They have each row of its compacted files once. A crash may have left those of
-// the next generation, whose files are not there yet.
+// readRollups reads the date's rollups. They contain each row of its compacted files once. A crash may have left the
+// rollups of the next generation without its files.
 func (v *Verified) readRollups(ctx context.Context, dir, topic string, generation, rows int64) error {
 	path := rollupsPath(dir, v.Date)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && generation == 0 {

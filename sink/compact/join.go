@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// joinRollups joins sorted rollups, and calls out with each in order. A rollup that only one of them has stays as it
-// is, bit for bit.
+// joinRollups joins sorted rollups, and calls out with each in order. A rollup of only one reader stays unchanged, bit
+// for bit.
 func joinRollups(ctx context.Context, from []*rollupReader, out func(*Rollup) error) error {
 	for ctx.Err() == nil {
 		r, err := nextJoined(from)
@@ -40,7 +40,7 @@ func nextJoined(from []*rollupReader) (*Rollup, error) {
 	return &result, nil
 }
 
-// leastOf returns the readers whose next rollup has the least key; none behind the last.
+// leastOf returns the readers with the least next key; none behind the last rollup.
 func leastOf(from []*rollupReader) (least []*rollupReader, err error) {
 	for _, r := range from {
 		next, err := r.current()
@@ -71,7 +71,7 @@ func keyOfRollup(r *Rollup) Rollup {
 	}
 }
 
-// together makes one reader of those of a date.
+// together joins the readers of a date into one.
 func together(from []*rollupReader) *rollupReader {
 	return &rollupReader{
 		fill: func() ([]Rollup, error) {

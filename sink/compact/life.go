@@ -35,7 +35,7 @@ func EachHour(ctx context.Context, dates []Inputs, s *Scratch, out func(*Rollup)
 	return joinRollups(ctx, from, out)
 }
 
-// join writes what readers have to one file, and reads it.
+// join writes the rollups of readers to one file, and opens it.
 func (s *Scratch) join(ctx context.Context, from []*rollupReader) (*rollupReader, error) {
 	path := s.path()
 	w, err := newRollupWriter(path)
@@ -53,14 +53,14 @@ func (s *Scratch) join(ctx context.Context, from []*rollupReader) (*rollupReader
 // Life joins the hours of a metric of a job, which come in time order.
 type Life struct{ of *hour }
 
-// NewLife returns a life that has the job, metric, unit and scope of an hour, and nothing else of it.
+// NewLife returns an empty life with the job, metric, unit and scope of an hour.
 func NewLife(r *Rollup) *Life {
 	key := keyOfRollup(r)
 	key.Hour = 0
 	return &Life{newHour(key)}
 }
 
-// Has reports whether an hour is of the same job, metric, unit and scope.
+// Has reports whether an hour belongs to the same job, metric, unit and scope.
 func (l *Life) Has(r *Rollup) bool {
 	key := keyOfRollup(r)
 	key.Hour = 0

@@ -58,7 +58,7 @@ func (c *compactor) merge(ctx context.Context, r *roller, inputs []sink.File, pa
 		}
 		if m.levels > 1 {
 			for _, run := range paths {
-				_ = os.Remove(run) // what stays is deleted by the next run
+				_ = os.Remove(run) // if this fails, the next run deletes the file
 			}
 		}
 		paths = outs
@@ -87,7 +87,7 @@ type merger struct {
 	levels int   // that are done
 	read   tally // of the inputs
 
-	fresh  map[string]bool // inputs whose rows the rollups lack
+	fresh  map[string]bool // inputs with rows that the rollups lack
 	folder folder
 	folded uint64 // hashes of the summaries in rollups
 	merged int64  // rows at the last level
@@ -228,7 +228,7 @@ func (m *merger) fold(r *row) error {
 	return nil
 }
 
-// readBack returns what a file holds, and an error if its rows are not in order.
+// readBack returns the tally of a file, and an error if its rows are not in order.
 func readBack(ctx context.Context, path string) (held tally, err error) {
 	r, err := openReader(path, newTexts())
 	if err != nil {

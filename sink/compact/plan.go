@@ -14,7 +14,7 @@ import (
 const (
 	// ripening is how long a date must be over before it is compacted. Most late rows have come by then.
 	ripening = 26 * time.Hour
-	// lateFiles is how many small files of late rows a compacted date has when it is compacted again.
+	// lateFiles is the number of small files of late rows at which a compacted date is compacted again.
 	lateFiles = 32
 	// maxUndecodable bounds the list in a footer, as the sink does.
 	maxUndecodable = 10_000
@@ -34,12 +34,13 @@ var (
 	errOpen = errors.New("the last file of a partition lies in it")
 	// errYoung holds a date that ended only now.
 	errYoung = errors.New("it ended less than 26 hours ago")
-	// errStaged holds a date whose last compaction is not cleared away.
+	// errStaged holds a date until its last compaction is cleared away.
 	errStaged = errors.New("its inputs are kept for another while")
 )
 
-// due returns the dates to compact, oldest first, and those that something holds. The files are those of the archive by
-// date, and staged holds the dates with a directory in the stage. A date with again late files is compacted again.
+// due returns the dates to compact, oldest first, and the dates that something holds. files lists the archive by date,
+// and staged names the dates with a directory in the stage. again is the number of late files that makes a compacted
+// date due again.
 func due(files []sink.File, staged map[string]bool, now time.Time, again int) []task {
 	byDate, last := map[string][]sink.File{}, map[int32]sink.File{}
 	for _, f := range files {
@@ -81,10 +82,10 @@ func (t task) waits() bool {
 	return errors.Is(t.held, errOpen) || errors.Is(t.held, errYoung) || errors.Is(t.held, errStaged)
 }
 
-// end returns where a file ends, as far as that is known.
+// end returns the end of a file, as far as it is known.
 func end(f sink.File) int64 { return max(f.Start, f.Footer.Next) }
 
-// taskOf returns what is to be done in a date. It has no inputs if that is nothing.
+// taskOf returns the task of a date. Its inputs are nil if there is nothing to compact.
 func taskOf(date string, files []sink.File, again int) task {
 	t := task{date: date, generation: generation(files) + 1}
 	small := map[int32]int{}
@@ -125,7 +126,8 @@ func generation(files []sink.File) int64 {
 	return last
 }
 
-// joined returns the footer of the file that takes the place of inputs. What depends on rows is still missing.
+// joined returns the footer of the file that takes the place of inputs. The fields that depend on rows are still
+// missing.
 func joined(inputs []sink.File, generation int64) sink.Footer {
 	first := inputs[0].Footer
 	f := sink.Footer{Topic: first.Topic, Partition: first.Partition}
@@ -152,14 +154,14 @@ func joined(inputs []sink.File, generation int64) sink.Footer {
 	return f
 }
 
-// entry is a name in a directory, with what the archive knows of it.
+// entry is a name in a directory, with its inode and its file in the chain.
 type entry struct {
 	name  string
 	inode uint64
 	file  *sink.File // nil: not named as a file of the chain
 }
 
-// verdict is what recovery does with a directory of the stage.
+// verdict is the decision of recovery about a directory of the stage.
 type verdict int
 
 const (
@@ -168,8 +170,8 @@ const (
 	keep                   // nobody knows
 )
 
-// decide returns what a directory of the stage is. Its name holds the generation that it was made for. If the date has
-// that generation, then the exchange took place, and the stage has the old directory.
+// decide returns the verdict on a directory of the stage. The directory's name holds its generation. If the date has
+// reached that generation, then the exchange took place, and the stage holds the old directory.
 func decide(staged int64, dateExists bool, date []entry) verdict {
 	switch {
 	case !dateExists:
@@ -190,7 +192,7 @@ func generationOf(entries []entry) int64 {
 	return last
 }
 
-// contents is what a date's directory has.
+// contents summarizes a date's directory.
 type contents struct {
 	names  map[string]uint64 // and their inodes
 	inputs map[string]bool   // of the files of the last generation
@@ -224,7 +226,7 @@ func (c contents) holds(f *sink.File) bool {
 }
 
 // carried returns the names of a published date's old directory that belong into the new one: files that came after the
-// stage was made. Rows that a compacted file has must not come back.
+// stage was made. Rows in a compacted file must not come back.
 func carried(old, date []entry) []string {
 	c := contentsOf(date)
 	var names []string
@@ -238,7 +240,7 @@ func carried(old, date []entry) []string {
 }
 
 // spent returns the names in a published date's old directory that may be deleted. These are inputs that the date's
-// footers name, and files that the date has too. The others stay.
+// footers name, and files that the date contains too. The others stay.
 func spent(old, date []entry) (names, rest []string) {
 	c := contentsOf(date)
 	for _, e := range old {
@@ -251,8 +253,8 @@ func spent(old, date []entry) (names, rest []string) {
 	return names, rest
 }
 
-// unpublished returns the names in a stage of some generation that may be deleted. These are files of that generation
-// whose inputs the date still has, and files that the date has too.
+// unpublished returns the names in a stage of some generation that may be deleted. These are files of that generation,
+// if the date still contains their inputs, and files that the date contains too.
 func unpublished(staged int64, stage, date []entry) (names, rest []string) {
 	c := contentsOf(date)
 	for _, e := range stage {

@@ -32,7 +32,7 @@ type reader struct {
 	all   []*cursor
 	by    map[string]*cursor
 
-	of    *chosen // whose rows are read, and those of jobs that share their pages
+	of    *chosen // selects the rows to read; rows of other jobs on the same pages are read too
 	spans []span  // of the row group, not begun
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// rebuild makes rollups again that are missing, as long as the stage has all rows that they are made of. Those of a
-// later generation are also made of the ones before. So only a first generation can be rebuilt.
+// rebuild makes missing rollups again, as long as the stage contains all of their rows. Rollups of a later generation
+// are also made of the previous ones. So only a first generation can be rebuilt.
 func (c *compactor) rebuild(ctx context.Context, stage, date string) error {
 	if _, err := os.Stat(rollupsPath(c.dir, date)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -99,8 +99,8 @@ func (c *compactor) rebuildAll(ctx context.Context) (failed bool, err error) {
 	return failed, nil
 }
 
-// rolledUp returns nil if a date's rollups have the rows of a generation. Otherwise its old files must stay, because
-// nothing else has their certified summaries.
+// rolledUp returns nil if a date's rollups contain the rows of a generation. Otherwise its old files must stay, because
+// nothing else holds their certified summaries.
 func (c *compactor) rolledUp(stage, date string, generation int64) error {
 	there, err := footerOfRollups(rollupsPath(c.dir, date))
 	if err != nil {

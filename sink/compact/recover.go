@@ -12,7 +12,7 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// recover finishes or undoes what earlier runs left. It reports whether something stays that nobody knows.
+// recover finishes or undoes the work of earlier runs. It reports whether it left something unknown.
 func (c *compactor) recover(ctx context.Context) (unclear bool, err error) {
 	c.removeRuns()
 	left, err := filepath.Glob(filepath.Join(c.stage(), stagePrefix+"*"))
@@ -50,7 +50,7 @@ func (c *compactor) recover(ctx context.Context) (unclear bool, err error) {
 	return unclear, nil
 }
 
-// nameAside gives the old directory its name in the stage, where a crash came between the last two renames.
+// nameAside gives the old directory its name in the stage, after a crash between the last two renames.
 func (c *compactor) nameAside() error {
 	asides, err := filepath.Glob(sink.AsidePath(c.dir, "*"))
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *compactor) discard(stage, date string, generation int64, entries []entr
 	return c.empty(stage, names, rest)
 }
 
-// retire deletes a date's old directory: what its footers name, and what the date has too.
+// retire deletes a date's old directory: files that the date's footers name, and files that the date contains too.
 func (c *compactor) retire(stage, date string) error {
 	old, err := c.list(stage, date)
 	if err != nil {

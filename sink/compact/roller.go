@@ -22,12 +22,12 @@ type roller struct {
 	// before is the lineage of the generation before.
 	before  string
 	has     map[string]bool // files that they have already
-	deleted int64           // rows of theirs that the date has no longer
+	deleted int64           // rows in them that the date's directory no longer contains
 	next    map[int32]int64 // behind the files that they will have
 	parts   []string        // of partitions
 }
 
-// roll returns what makes the rollups of a generation.
+// roll returns the roller of a task.
 func (c *compactor) roll(t task) (*roller, error) {
 	there, err := footerOfRollups(rollupsPath(c.dir, t.date))
 	if err != nil {
@@ -68,8 +68,8 @@ func (r *roller) part(partition int32) (*rollupWriter, error) {
 	return w, nil
 }
 
-// write joins the rollups of all partitions with those that are there. It returns where they are, durable and read
-// back.
+// write joins the rollups of all partitions with the existing ones. It returns the path of the new file, durable and
+// read back.
 func (r *roller) write(ctx context.Context, as fs.FileInfo) (path string, err error) {
 	paths := r.parts
 	if r.base {
@@ -114,7 +114,7 @@ func (r *roller) write(ctx context.Context, as fs.FileInfo) (path string, err er
 	return path, err
 }
 
-// inputs returns the names of the small files that the generation has, in order.
+// inputs returns the names of the generation's small files, in order.
 func (r *roller) inputs() (names []string) {
 	for name := range r.has {
 		names = append(names, name)

@@ -86,7 +86,7 @@ func (r *Rollup) Summary() (quantile.Summary, bool) {
 	})
 }
 
-// summaryOf returns the summary of a row, and whether it has one that merges.
+// summaryOf returns the summary of a row, and whether it can be merged.
 func summaryOf(count int64, r *schemas.Row) (s quantile.Summary, ok bool) {
 	c := r.Certified()
 	if c == nil || count <= 0 {
@@ -114,8 +114,8 @@ func (r *Rollup) setSummary(s *quantile.Summary) {
 	}
 }
 
-// compareRollups orders rollups as rows are: by job, restart, metric with null first, and hour. A metric that changed
-// its unit or scope has one of each.
+// compareRollups orders rollups like rows: by job, restart, metric with null first, and hour. If a metric changed its
+// unit or scope, each gets a rollup of its own.
 func compareRollups(a, b *Rollup) int {
 	return cmp.Or(
 		cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart), sink.CompareNullFirst(a.Metric, b.Metric),

@@ -209,7 +209,7 @@ func (w *rollupWriter) add(r *Rollup) error {
 	return nil
 }
 
-// close ends the file with a footer. The tally of the footer is that of the rollups.
+// close ends the file with a footer and the tally of the rollups.
 func (w *rollupWriter) close(f rollupsFooter, sync func() error) error {
 	f.rollupTally = w.tally
 	err := cmp.Or(f.put(w.out.SetKeyValueMetadata), w.out.Close(), w.buffered.Flush())
@@ -219,7 +219,7 @@ func (w *rollupWriter) close(f rollupsFooter, sync func() error) error {
 	return cmp.Or(err, w.file.Close())
 }
 
-// readRollups returns what a file of rollups holds, and an error if it is not in order or not as its footer says.
+// readRollups returns the footer of a file of rollups, and an error if the rollups are out of order or differ from it.
 func readRollups(ctx context.Context, path string) (f rollupsFooter, err error) {
 	r, err := newRollupReader(path, nil)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -17,11 +17,12 @@ import (
 const (
 	rollupsDir  = "rollups"
 	rollupsFile = "rollups.parquet"
-	// rollupGroup is how many rollups a row group has. They are large, and a group is in memory while it is written.
+	// rollupGroup is the number of rollups in a row group. They are large, and a group is in memory while it is
+	// written.
 	rollupGroup = 8 << 10
 )
 
-// errRollups is returned when the rollups of a date cannot be what a compaction wrote.
+// errRollups is returned when the rollups of a date cannot come from its compactions.
 var errRollups = errors.New("not rollups of this date")
 
 // rollupsPath returns the file with the rollups of a date.
@@ -29,11 +30,11 @@ func rollupsPath(dir, date string) string {
 	return filepath.Join(dir, rollupsDir, stagePrefix+date, rollupsFile)
 }
 
-// rollupsFooter describes a file of rollups. It is key/value metadata, as that of other files.
+// rollupsFooter describes a file of rollups. It is key/value metadata, as in other files.
 type rollupsFooter struct {
 	topic string
-	// generation is that of the compaction that wrote the file. All rows of the date's compacted files up to this
-	// generation are in it.
+	// generation is the number of the compaction that wrote the file. The file contains all rows of the date's
+	// compacted files up to this generation.
 	generation int64
 	// inputs are the small files that this generation took. If the generation was not published, they are still small.
 	inputs []string
@@ -49,7 +50,7 @@ type rollupsFooter struct {
 // lineage names all small files that the rollups are made of, and how a compaction took them together.
 func (f *rollupsFooter) lineage() string { return lineageOf(f.before, f.inputs) }
 
-// lineageOf returns the lineage of what is made of an earlier generation and of small files, whose names are sorted.
+// lineageOf returns the lineage of rollups made of an earlier generation and of small files with these sorted names.
 func lineageOf(before string, names []string) string {
 	h := sha256.New()
 	for _, name := range append([]string{before}, names...) {
@@ -58,7 +59,7 @@ func lineageOf(before string, names []string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// rollupTally is what a read-back compares.
+// rollupTally holds the numbers that a read-back compares.
 type rollupTally struct {
 	rows      int64
 	intervals int64  // rows of summaries
@@ -158,9 +159,9 @@ func parseRollups(lookup func(key string) (string, bool)) (f rollupsFooter, err 
 	return f, errors.Join(faults...)
 }
 
-// interrupted returns nil if rollups of a generation that the date does not have yet are those of a run that died. Then
-// the date still has the files that they were made of, and others lie behind these. Otherwise the date was read from
-// the topic anew, and the rollups have its rows already.
+// interrupted checks rollups of a generation that the date has not reached yet. It returns nil if a run that died made
+// them. Then the date still contains the files that they were made of, and other files lie behind these. Otherwise the
+// date was read from the topic anew, and the rollups already contain its rows.
 func interrupted(there *rollupsFooter, generation int64, small []sink.File) error {
 	if there == nil || there.generation != generation {
 		return nil
@@ -181,11 +182,11 @@ func interrupted(there *rollupsFooter, generation int64, small []sink.File) erro
 	return nil
 }
 
-// begin says what a generation of a date's rollups is made of. If base, it is made of the rollups that are there, nil
-// being none. The small files are added, but for those that has names.
+// begin returns the sources of a generation of a date's rollups. If base is true, they include the existing rollups;
+// there is nil if none exist. All small files are added, except the ones in has.
 //
-// A crash between the rollups and the exchange leaves rollups of a generation that the date does not have yet. They
-// have the inputs of that generation already, and only what came since is added.
+// A crash between the rollups and the exchange leaves rollups of a generation that the date has not reached yet. They
+// already contain the inputs of that generation, and only newer files are added.
 func begin(there *rollupsFooter, topic string, generation int64) (base bool, has map[string]bool, err error) {
 	has = map[string]bool{}
 	switch {

@@ -11,10 +11,10 @@ import (
 // row is a row of the archive. In a compacted file the columns of the certified summary are null: the rollups have it.
 type row struct {
 	schemas.Row
-	fresh bool // no rollup has it yet
+	fresh bool // in no rollup yet
 }
 
-// cells says where a column's values lie in a row. One of the functions is not nil.
+// cells maps a column to a field of a row. One of the functions is not nil.
 type cells struct {
 	text     func(*row) *string
 	textPtr  func(*row) **string
@@ -86,7 +86,7 @@ func ofSummary(name string) bool {
 	return false
 }
 
-// Odd constants without a pattern, as wyhash has them.
+// Odd constants without a pattern, as in wyhash.
 const (
 	hashSeed  = 0xa0761d6478bd642f
 	hashPrime = 0xe7037ed1a0b428db
@@ -150,7 +150,7 @@ func (r *row) hash() uint64 {
 		}
 	}
 	h = mixList(mixList(h, r.Lo, math.Float64bits), r.Hi, math.Float64bits)
-	// A file of an older weir lacks these columns, and its footer has the hash without them. So null changes nothing.
+	// A file of an older weir lacks these columns, and its footer holds the hash without them. So null changes nothing.
 	for i, f := range [...]*float64{r.LowNodeMean, r.HighNodeMean} {
 		if f != nil {
 			h = mix(mix(h, uint64(i)), math.Float64bits(*f))
@@ -191,7 +191,8 @@ func (r *row) dropSummary() {
 	r.Eps, r.OrderStatistics, r.KnotValues, r.KnotRanks, r.AtomValues, r.AtomCounts = nil, nil, nil, nil, nil, nil
 }
 
-// tally is what a read-back compares: rows, their hashes in any order, and the bounds of their intervals.
+// tally holds the numbers that a read-back compares: rows, their hashes in any order, and the bounds of their
+// intervals.
 type tally struct {
 	rows        int64
 	hash        uint64
@@ -210,7 +211,7 @@ func (t *tally) add(r *row) {
 	t.first, t.last = min(t.first, r.IntervalStart), max(t.last, r.IntervalStart)
 }
 
-// put sets what a footer says about rows.
+// put sets the fields of a footer that describe rows.
 func (t tally) put(f *sink.Footer) {
 	f.Rows, f.FirstInterval, f.LastInterval, f.Compacted.Hash = t.rows, t.first, t.last, t.hash
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// input is a sorted file: a file of the archive, or a run. It has few methods, and so two kinds of files can be merged.
+// input is a sorted file: a file of the archive, or a run. Its few methods let two kinds of files be merged.
 type input interface {
 	fill() error // io.EOF behind the last row
 	current() *batch
