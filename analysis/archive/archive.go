@@ -23,7 +23,7 @@ import (
 type Life struct {
 	Cluster string
 	Restart int32
-	Start   *time.Time // nil if the scheduler does not say
+	Start   *time.Time // nil if the scheduler does not report it
 	End     time.Time
 }
 
@@ -32,7 +32,7 @@ type Point struct {
 	Cluster  string
 	Restart  int32
 	Interval time.Time
-	Values   []*float64 // of the columns asked for; nil where there is none
+	Values   []*float64 // of the requested columns; nil if there is none
 }
 
 // Lives returns the lives of a job in the archive in dir, the first one first.
@@ -73,8 +73,8 @@ func Series(ctx context.Context, dir, job, metric string, columns ...string) ([]
 	})
 }
 
-// Dates returns the first and the last date that may have summaries of a job with these lives. An empty date is no
-// bound. The macro job_summaries of package query has the same rule, and the reasons.
+// Dates returns the first and the last date that may contain summaries of a job with these lives. An empty date is no
+// bound. The macro job_summaries of package query implements the same rule and explains it.
 func Dates(lives []Life, now time.Time) (first, last string) {
 	if len(lives) == 0 {
 		return "", ""
@@ -117,7 +117,7 @@ func number(v parquet.Value) *float64 {
 	return &n
 }
 
-// collect reads the files of a table from one date to another under the lock, and sorts what it gets.
+// collect reads the files of a table from one date to another under the lock, and sorts the results.
 func collect[T any](ctx context.Context, dir, table, first, last string, read func(*file) ([]T, error),
 	compare func(a, b T) int,
 ) (all []T, err error) {
@@ -134,7 +134,7 @@ func collect[T any](ctx context.Context, dir, table, first, last string, read fu
 	return all, err
 }
 
-// LastDate returns the last date that has summaries; empty: there is none.
+// LastDate returns the last date with summaries, or "" if there is none.
 func LastDate(dir string) (last string, err error) {
 	paths, err := filesOf(dir, "summaries", "", "")
 	for _, p := range paths {

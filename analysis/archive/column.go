@@ -12,8 +12,8 @@ import (
 // span is the rows [from, to) of a row group.
 type span struct{ from, to int64 }
 
-// find returns the rows among spans where a column has a value. It reads only the pages that may have it, as the page
-// index says. A column that the file lacks has no value.
+// find returns the rows among spans in which a column equals value. It reads only the pages that may contain the value
+// by the page index. A column that the file lacks matches no row.
 func find(chunk *parquet.FileColumnChunk, rows int64, spans []span, value parquet.Value) (found []span, err error) {
 	if chunk == nil {
 		return nil, nil
@@ -39,7 +39,7 @@ func find(chunk *parquet.FileColumnChunk, rows int64, spans []span, value parque
 	return found, err
 }
 
-// pagesWith returns the rows of the pages that may have a value: all rows if the file has no page index.
+// pagesWith returns the rows of the pages that may contain a value, or all rows if the file lacks a page index.
 func pagesWith(chunk *parquet.FileColumnChunk, rows int64, value parquet.Value) (pages []span, err error) {
 	bounds, err := chunk.ColumnIndex()
 	offsets, errOffsets := chunk.OffsetIndex()

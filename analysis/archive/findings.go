@@ -7,8 +7,8 @@ import (
 	"github.com/weirhpc/weir/sink/findings"
 )
 
-// EachFinding calls fn with the final findings of one date to another. They are of one job, or of all if job is empty.
-// A finding has the date of the job's last interval that a rule looked at. The job may have ended later.
+// EachFinding calls fn with the final findings of one date to another, of one job, or of all jobs if job is empty. A
+// finding is filed under the date of the job's last interval that a rule looked at. The job may have ended later.
 func EachFinding(ctx context.Context, dir, from, to, job string, fn func(*schemas.Finding) error) error {
 	choose := every
 	if job != "" {

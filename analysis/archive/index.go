@@ -17,7 +17,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Query says which summaries are wanted. A bound that is empty is none.
+// Query selects summaries. An empty bound is no bound.
 type Query struct {
 	First, Last string                       // dates
 	Job         string                       // its id; empty: all jobs in Jobs
@@ -26,9 +26,9 @@ type Query struct {
 	File        func(date, name string) bool // nil: all
 }
 
-// Index knows where the rows of jobs lie in the archive, so that each is read by column without looking for it again.
-// The caller holds the lock of the archive at Open. Whoever gives it up before Close reads what was there at Open. If a
-// file is needed that is gone, or another one by now, the error is fs.ErrNotExist.
+// Index locates the rows of jobs in the archive, so that each row is read by column without another search. The caller
+// holds the lock of the archive at Open. A caller that gives it up before Close still reads the state at Open. If a
+// needed file was deleted or replaced by then, the error is fs.ErrNotExist.
 type Index struct {
 	files []*handle
 	runs  map[schemas.JobKey][]run
@@ -50,7 +50,7 @@ type piece struct {
 	null    bool // a row without a metric
 }
 
-// handle is a file that has rows of a job.
+// handle is a file with rows of a job.
 type handle struct {
 	date, path string
 	open       *file       // nil: it is opened for each use
@@ -114,7 +114,7 @@ func Open(ctx context.Context, dir string, q Query) (*Index, error) {
 	return x, nil
 }
 
-// dateOf returns the date whose directory has a file.
+// dateOf returns the date of the directory that contains a file.
 func dateOf(path string) string {
 	return strings.TrimPrefix(filepath.Base(filepath.Dir(path)), "date=")
 }
@@ -142,7 +142,7 @@ func (x *Index) Jobs() (keys []schemas.JobKey) {
 	return keys
 }
 
-// Metrics returns the metrics that a life has rows of.
+// Metrics returns the metrics of a life's rows, sorted.
 func (x *Index) Metrics(key schemas.JobKey) (names []string) {
 	has := map[string]bool{}
 	for _, r := range x.runs[key] {
@@ -155,7 +155,7 @@ func (x *Index) Metrics(key schemas.JobKey) (names []string) {
 	return names
 }
 
-// Dates returns the dates at which a life has rows, the first one first.
+// Dates returns the dates of a life's rows, the first one first.
 func (x *Index) Dates(key schemas.JobKey) (dates []string) {
 	for _, r := range x.runs[key] {
 		if len(dates) == 0 || dates[len(dates)-1] != r.file.date {

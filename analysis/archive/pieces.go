@@ -67,7 +67,8 @@ func (f *file) pieces(group parquet.RowGroup, q *Query) (pieces []piece, err err
 	}), err
 }
 
-// refine divides pieces where a further column changes. A file without the column has nothing to divide.
+// refine divides pieces at the rows in which a further column changes. It leaves the pieces of a file without the
+// column as they are.
 func refine(chunk *parquet.FileColumnChunk, pieces []piece, same func(*piece, parquet.Value) bool,
 	set func(*piece, parquet.Value),
 ) (fine []piece, err error) {

@@ -10,10 +10,10 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// Position returns where the archive's files of a partition end in a topic, and the topic's id. It is not ok without a
-// file. It reads one footer, not all. A date is compacted only if later files follow, so the last file is a small one.
-// What cannot be read makes the position too early, and never too late. Who reads on from there drops what the archive
-// has. The caller holds the lock of the archive.
+// Position returns the offset behind a partition's archived records, and the id of their topic. It is not ok if the
+// archive contains no file of the partition. It reads one footer: a date is compacted only if later files follow, so
+// the last file is never compacted. An unreadable footer makes the position too early, never too late, and a reader
+// that continues there drops records that are archived already. The caller holds the lock of the archive.
 func Position(dir, topic string, partition int32) (next int64, topicID string, ok bool, err error) {
 	paths, err := filesOf(dir, "summaries", "", "")
 	if err != nil {

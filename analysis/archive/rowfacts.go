@@ -7,7 +7,7 @@ import (
 	"github.com/weirhpc/weir/sink/jobs"
 )
 
-// JobOf returns a job of the archive as the topic has it.
+// JobOf converts a job of the archive to its record in the topic.
 func JobOf(r *jobs.Row) *schemas.Job {
 	end, state := r.End, r.State
 	if !schemas.Over(state) {

@@ -11,22 +11,22 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// withoutCertified returns the columns of a row but those of certified summaries.
+// withoutCertified returns the columns of a row except for certified summaries.
 func withoutCertified[R any]() []column {
 	return slices.DeleteFunc(columnsOf[R](nil), func(c column) bool {
 		return slices.Contains(certifiedColumns, c.name)
 	})
 }
 
-// certifiedColumns are those of certified summaries, which are most of a row.
+// certifiedColumns are the columns of certified summaries, which are most of a row.
 var certifiedColumns = []string{
 	"eps", "order_statistics", "knot_values", "knot_ranks", "atom_values", "atom_counts",
 }
 
-// Wanted is rows that a reader may want. A row without a metric has an empty name.
+// Wanted identifies rows that a reader may want. The name is empty for a row without a metric.
 type Wanted struct{ Metric, Date, File string }
 
-// Columns say how much of a row is read.
+// Columns selects the columns that are read of a row.
 type Columns int
 
 // Columns of a row.
@@ -117,11 +117,11 @@ type batch struct {
 	spans   []span
 }
 
-// batchRows bounds the rows of a batch, unless one run has more.
+// batchRows bounds the rows of a batch, except for a single longer run.
 const batchRows = 16 << 10
 
 func (x *Index) batches(key schemas.JobKey, want func(Wanted) Columns) (all []batch) {
-	at := map[Columns]int{} // where the last batch of such rows is
+	at := map[Columns]int{} // index of the last batch with these columns
 	for _, r := range x.runs[key] {
 		columns := want(Wanted{r.metric, r.file.date, filepath.Base(r.file.path)})
 		if columns == None {

@@ -27,8 +27,9 @@ type Span struct {
 	Mean    float64
 }
 
-// Spans returns a metric of jobs by hour, from one date to another: of rollups where a date has them, otherwise of
-// summaries. Without names of jobs it is all jobs. What has no value is left out. They are in order of time.
+// Spans returns a metric of jobs by hour, from one date to another, in order of time. It reads rollups of the dates
+// that have them, and summaries of the others. Without names of jobs, it reads all jobs. Rows without a value are left
+// out.
 func Spans(ctx context.Context, dir, first, last, metric string, jobs ...string) ([]Span, error) {
 	sums := spanSums{}
 	err := sink.Reading(ctx, dir, func() error { // at once: between two looks a date may be compacted, and count twice

@@ -98,7 +98,7 @@ func (s *slab) set(cell any, v []parquet.Value) {
 	}
 }
 
-// kindOf returns how Parquet stores values of a Go type. Pointers and lists are stored as what they point at and hold.
+// kindOf returns the Parquet kind of a Go type. Pointers and lists are stored as their elements.
 func kindOf(t reflect.Type) (kind parquet.Kind, ok bool) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()

@@ -64,7 +64,7 @@ func Totals(ctx context.Context, dir, from, to string, key schemas.JobKey) (all 
 // Hours are the rollups of a life of a job.
 type Hours struct {
 	Of []compact.Rollup
-	// Has names the small files that are in the rollups of a date. A date that is in it has rollups.
+	// Has names the small files that the rollups of a date cover. Each date in it has rollups.
 	Has map[string]map[string]bool
 }
 
@@ -197,7 +197,7 @@ func each[R any](ctx context.Context, dir, table, from, to string, only []column
 	})
 }
 
-// parallel reads files side by side, and returns what each gave.
+// parallel reads files side by side, and returns the result of each.
 func parallel[T any](ctx context.Context, paths []string, read func(*file) (T, error)) ([]T, error) {
 	found := make([]T, len(paths))
 	group, ctx := errgroup.WithContext(ctx)
