@@ -9,13 +9,13 @@ import (
 // Coefficient is a correlation with an interval that holds the true one in 19 of 20 cases.
 type Coefficient struct {
 	Value, Low, High float64
-	// Known is false where one of the two never changes, or where there are fewer than three pairs.
+	// Known is false if one of the two metrics never changes, or if there are fewer than three pairs.
 	Known bool
 	// Independent is how many independent pairs the pairs are worth: neighbours in time resemble each other.
 	Independent float64
 }
 
-// Correlation is how two metrics move together over time. It says nothing about the cores at one instant.
+// Correlation measures how two metrics move together over time. It does not compare the cores at one instant.
 type Correlation struct {
 	Pairs             int
 	Pearson, Spearman Coefficient
@@ -33,13 +33,13 @@ func Correlate(ctx context.Context, x, y []float64) (Correlation, error) {
 const (
 	// sure is how many deviations hold 19 of 20 cases.
 	sure = 1.959964
-	// spearman is by what factor a coefficient of ranks varies more (Fieller, Hartley and Pearson 1957).
+	// spearman is the factor by which a coefficient of ranks varies more (Fieller, Hartley and Pearson 1957).
 	spearman = 1.0296 // the root of 1.06
 	// eachLag is how many lags are counted of each doubling, or more. Up to twice as many, all are.
 	eachLag = 256
 )
 
-// coefficient returns Pearson's coefficient. Its interval is that of Fisher's z for the independent pairs.
+// coefficient returns Pearson's coefficient. Its interval comes from Fisher's z for the number of independent pairs.
 func coefficient(ctx context.Context, x, y []float64, wider float64) Coefficient {
 	dx, sx := deviations(x)
 	dy, sy := deviations(y)
@@ -61,8 +61,8 @@ func coefficient(ctx context.Context, x, y []float64, wider float64) Coefficient
 	return c
 }
 
-// deviations returns the distances from the mean, and the root of the sum of their squares. A constant has the root 0,
-// whatever rounding does to its mean.
+// deviations returns the distances from the mean, and the root of the sum of their squares. The root of a constant is
+// 0, however its mean was rounded.
 func deviations(x []float64) (d []float64, root float64) {
 	if len(x) == 0 || slices.Min(x) == slices.Max(x) {
 		return make([]float64, len(x)), 0

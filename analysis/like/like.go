@@ -16,18 +16,19 @@ const MinShared = 6
 // deciles is how many numbers describe a metric of a job.
 const deciles = 11
 
-// Distribution tells what rank a value has among values that were seen, in 0 to 1. It has seven digits of them, since
-// there are millions.
+// Distribution maps a value to its rank among known values, from 0 to 1. Values are kept with seven digits, since there
+// are millions of them.
 type Distribution struct{ values []float32 } // ascending
 
-// NewDistribution returns the distribution of values, which it sorts and keeps. It ignores those that are not numbers.
+// NewDistribution returns the distribution of values, which it sorts and keeps. It ignores NaN.
 func NewDistribution(values []float32) *Distribution {
 	values = slices.DeleteFunc(values, func(v float32) bool { return v != v }) // NaN
 	slices.Sort(values)
 	return &Distribution{values}
 }
 
-// Rank returns the share of values below v, and half of those that are equal. Between two values it is a straight line.
+// Rank returns the share of known values below v, plus half of the share of equal ones. It interpolates linearly
+// between two values.
 func (d *Distribution) Rank(v float64) float64 {
 	if len(d.values) == 0 || math.IsNaN(v) {
 		return math.NaN()
@@ -48,7 +49,7 @@ func (d *Distribution) Rank(v float64) float64 {
 	return from + float64((x-low)/(high-low))*(to-from)
 }
 
-// after returns where the values end that are equal to one.
+// after returns the index behind the values that equal value i.
 func (d *Distribution) after(i int) int {
 	if i+1 == len(d.values) || d.values[i+1] != d.values[i] {
 		return i + 1 // as it is nearly always
@@ -68,7 +69,8 @@ type Metric struct{ D, Lo, Hi [deciles]float64 }
 // Space maps metrics to ranks. Metrics are numbered.
 type Space []*Distribution
 
-// Signature is the ranks of a job's deciles: those of metric i from i*11 on. A metric that the job lacks is NaN.
+// Signature is the ranks of a job's deciles. The ranks of metric i begin at i*11, and are NaN if the job lacks the
+// metric.
 type Signature []float32
 
 // Unsigned returns room for the deciles of some metrics, which are missing until they are set.
@@ -125,7 +127,7 @@ func Distance(a, b Signature) (distance float64, shared int, ok bool) {
 	return float64(sum) / float64(deciles*shared), shared, true
 }
 
-// Bounds returns what the distance of two jobs is at least and at most, given the bounds of their deciles.
+// Bounds returns the least and the greatest possible distance of two jobs, given the bounds of their deciles.
 func (s Space) Bounds(a, b []*Metric) (low, high float64) {
 	n := 0
 	for i := range s {
