@@ -25,7 +25,7 @@ type Given struct {
 	Notes  []string
 }
 
-// Ask says which observations are read.
+// Ask selects observations.
 type Ask struct {
 	Dir        string // the archive
 	From, To   time.Time
@@ -40,10 +40,10 @@ type Ask struct {
 // it: a metric of canary nodes alone compares with nothing that is of all nodes.
 const StatisticNodes = "nodes"
 
-// Statistics are those of a metric over the values of a row.
+// Statistics returns the names of the statistics of a metric over the values of a row.
 func Statistics() []string { return []string{"mean", "d0", "d5", "d10"} }
 
-// errNoRows is returned where there is nothing to select from.
+// errNoRows is returned if no row is left to select from.
 var errNoRows = errors.New("no complete interval")
 
 // JobFilter chooses jobs. An empty one chooses all but the pseudo-jobs.
@@ -57,8 +57,8 @@ var filterFields = []string{"user", "account", "queue", "name"}
 
 var errFilter = errors.New("neither the ID of a job nor one of user=, account=, queue=, name=")
 
-// ParseJobFilter reads IDs of jobs and fields, with commas between them. A job matches if it has one of the IDs, where
-// there are any, and all of the fields.
+// ParseJobFilter reads comma-separated job IDs and fields. A job matches if it has one of the IDs, if any are given,
+// and all of the fields.
 func ParseJobFilter(text string) (f JobFilter, err error) {
 	if text == "" {
 		return f, nil
@@ -83,7 +83,7 @@ func (f *JobFilter) takes(id string) bool {
 	return id != schemas.JobSystem && id != schemas.JobRest && (len(f.IDs) == 0 || slices.Contains(f.IDs, id))
 }
 
-// matches reports whether a job has the fields.
+// matches reports whether all fields match a job.
 func (f *JobFilter) matches(j *schemas.Job) bool {
 	of := map[string]string{"user": j.User, "account": j.Account, "queue": j.Queue, "name": j.Name}
 	for field, want := range f.Fields {
@@ -94,8 +94,8 @@ func (f *JobFilter) matches(j *schemas.Job) bool {
 	return true
 }
 
-// Join adds responses that applications wrote into files. Lengths are those of the rows' intervals: a value belongs to
-// the interval that it lies in. Without them its time must be that of the row.
+// Join adds responses that applications wrote into files. A value belongs to the interval that contains its time.
+// lengths are the lengths of the rows' intervals; without them, a value's time must equal the time of the row.
 func Join(t *selection.Table, given []Given, lengths []int64) error {
 	for _, g := range given {
 		if slices.ContainsFunc(t.Responses, func(r selection.Response) bool { return r.Name == g.Name }) {
@@ -190,8 +190,8 @@ func lifeOf(t *selection.Table, row int) string {
 	return life
 }
 
-// chosen returns the lives of jobs that a filter's fields choose; nil: no field is named. The records are those of the
-// archive, or of the topic where a reader is given.
+// chosen returns the lives of jobs that a filter's fields choose, or nil if no field is named. The records come from
+// the archive, or from the topic if a reader is given.
 func (a *Ask) chosen(ctx context.Context, each func(func(*schemas.Job)) error) (
 	map[schemas.JobKey]bool, error,
 ) {

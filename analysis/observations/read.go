@@ -23,7 +23,7 @@ import (
 	"github.com/weirhpc/weir/analysis/topics"
 )
 
-// defaultDays is how much of an archive is read where nobody says since when.
+// defaultDays is the number of days of an archive that are read if no first day is given.
 const defaultDays = 30
 
 // skewMetric is how far an agent's reading was from the boundary, in microseconds.
@@ -110,7 +110,7 @@ func (a *Ask) reads(x *archive.Index, key schemas.JobKey) bool {
 	return a.gives(key.JobID, key.Restart)
 }
 
-// gives reports whether a file of responses has values of a life.
+// gives reports whether a file of responses contains values of a life.
 func (a *Ask) gives(job string, restart int32) bool {
 	is := unitName(job, restart, "")
 	return slices.ContainsFunc(a.Given, func(g Given) bool {
@@ -174,7 +174,7 @@ func (o *observations) archivedRow(name string, unit int32, r *schemas.Row) {
 // late reports whether a reading so many milliseconds from its boundary is torn from its interval.
 func late(ms float64, intervalMs int64) bool { return math.Abs(ms) > float64(intervalMs)/10 }
 
-// responseStatistics are those of a metric that is a response.
+// responseStatistics are the statistics of a metric that is a response.
 var responseStatistics = []string{"mean"}
 
 // metric sets the statistics of a metric that are asked for.
@@ -271,7 +271,7 @@ func (o *observations) node(h *schemas.NodeHeader) (int32, bool) {
 	return o.row(o.unit(name), h.IntervalStart, h.IntervalMs)
 }
 
-// batch takes what a node measured for a job.
+// batch adds the values that a node measured for a job.
 func (o *observations) batch(b *schemas.CounterBatch) {
 	row, is := o.node(&b.NodeHeader)
 	if !is {
@@ -321,7 +321,7 @@ func (o *observations) reduced(s *schemas.NodeSummary) {
 	o.bound()
 }
 
-// answered leaves the rows of lives that have a response, where any is asked for.
+// answered drops the rows of lives without a response, if any response is asked for.
 func (o *observations) answered() {
 	if len(o.ask.Responses)+len(o.ask.Given) == 0 {
 		return

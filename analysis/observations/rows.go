@@ -12,10 +12,10 @@ import (
 )
 
 // mostCells bounds the numbers of a table in memory: 128 MB. Beyond it every second interval is left out, then every
-// second of the rest, and so on: neighbours in time tell least.
+// second of the rest, and so on: neighbours in time add the least information.
 const mostCells = 16 << 20
 
-// agentMetrics begin the names of metrics that an agent has of itself. It always measures them.
+// agentMetrics is the prefix of the names of an agent's metrics of itself. The agent always measures them.
 const agentMetrics = "weir_agent_"
 
 // observations collects rows of intervals, whatever order their values come in.
@@ -52,7 +52,7 @@ type tornKey struct {
 	at   int64
 }
 
-// observedColumn has the values of its first rows. Those of further rows are missing.
+// observedColumn holds the values of its first rows. The values of further rows are missing.
 type observedColumn struct{ values []float64 }
 
 func observe(a *Ask) *observations {
@@ -89,7 +89,7 @@ func (o *observations) row(unit int32, start, length int64) (int32, bool) {
 	return n, true
 }
 
-// set puts a value into a row. What is no number is missing.
+// set puts a value into a row. NaN and infinities count as missing.
 func (o *observations) set(row int32, metric, statistic string, v float64) {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return
@@ -249,8 +249,8 @@ func (o *observations) fill(t *selection.Table) {
 	}
 }
 
-// respond takes the metrics that are responses out of the metrics. A row of a node without a response has the one of
-// its job: an application may report on one node.
+// respond moves the responses out of the metrics. A row of a node without a response takes the response of its job: an
+// application may report on one node.
 func (o *observations) respond(t *selection.Table) error {
 	for _, name := range o.ask.Responses {
 		at := slices.IndexFunc(t.Metrics, func(m selection.Metric) bool { return m.Name == name })
@@ -269,7 +269,7 @@ func (o *observations) respond(t *selection.Table) error {
 	return nil
 }
 
-// spread gives rows without a value the mean of those of the same life and interval.
+// spread fills rows without a value with the mean of the rows of the same life and interval.
 func spread(t *selection.Table, values []float64) []float64 {
 	type interval struct {
 		life  string
