@@ -22,7 +22,7 @@ import (
 	"github.com/weirhpc/weir/analysis/topics"
 )
 
-// errNoFrame is returned where no summary came lately.
+// errNoFrame is returned if no summary came lately.
 var errNoFrame = errors.New("no interval of job-summary came lately")
 
 // topPast is how many intervals `weir top` reads at its start, for medians over time.
@@ -94,7 +94,7 @@ func fetchError(fetches kgo.Fetches) error {
 	return nil
 }
 
-// topReader has what the topics tell of the last intervals.
+// topReader follows the topics, and keeps the last intervals.
 type topReader struct {
 	cfg       config.Config
 	reader    *topics.Reader
@@ -103,7 +103,7 @@ type topReader struct {
 	known     machine.Known
 	intervals map[int64][]*schemas.JobSummary
 	touched   map[int64]time.Time
-	shown     int64                 // the last interval that has a frame
+	shown     int64                 // the last interval with a frame
 	last      []*schemas.JobSummary // of that interval
 	before    machine.Live          // live without that interval
 	late      bool                  // a summary of that interval came after its frame
@@ -157,7 +157,7 @@ func (t *topReader) readFindings(ctx context.Context, each func(*kgo.Record) err
 	return t.reader.All(ctx, topic, each)
 }
 
-// next is where each partition goes on that was read.
+// next returns the offset behind the last read record of each partition.
 func (t *topReader) next() map[string]map[int32]kgo.Offset {
 	all := map[string]map[int32]kgo.Offset{}
 	for _, topic := range t.topics {
@@ -189,7 +189,7 @@ func (t *topReader) take(r *kgo.Record) {
 	}
 }
 
-// summary notes a summary. Those of intervals before the one that is shown are not seen any more.
+// summary notes a summary. Summaries of intervals before the shown one are ignored.
 func (t *topReader) summary(s *schemas.JobSummary) {
 	if s.IntervalStart < t.shown {
 		return
@@ -208,7 +208,7 @@ func (t *topReader) summary(s *schemas.JobSummary) {
 	t.late = true
 }
 
-// forget takes a tombstone: its key is that of a job, or of a finding.
+// forget applies a tombstone, which is keyed by a job or a finding.
 func (t *topReader) forget(key string) {
 	parts := strings.Split(key, "/")
 	if len(parts) < 2 {
@@ -239,8 +239,8 @@ func (t *topReader) finding(key schemas.JobKey, rule string, f *schemas.Finding)
 	t.known.Findings[key] = of
 }
 
-// newestWhole is the newest interval that has a summary of the whole machine, which comes last. Without any, it is the
-// newest one.
+// newestWhole returns the newest interval with a summary of the whole machine, which comes last, or the newest interval
+// if there is none.
 func (t *topReader) newestWhole() int64 {
 	newest, whole := int64(0), int64(0)
 	for start, of := range t.intervals {
@@ -267,7 +267,8 @@ func patienceOf(interval time.Duration) patience {
 	return patience{whole: min(time.Second, interval/2), part: min(10*time.Second, interval/2)}
 }
 
-// due returns the frame that is due at a time, or nil: that of the newest interval, or the last with what came late.
+// due returns the frame that is due at a time, or nil. It is the frame of the newest interval, or the last frame again
+// with late summaries.
 func (t *topReader) due(now time.Time, wait patience) *machine.Frame {
 	if f := t.fold(t.quietSince(now, wait)); f != nil {
 		return f
@@ -279,7 +280,7 @@ func (t *topReader) due(now time.Time, wait patience) *machine.Frame {
 	return t.live.Fold(t.last, &t.known)
 }
 
-// quietSince is the newest interval whose frame is due, as are those of all before it.
+// quietSince returns the newest interval that is due together with all intervals before it.
 func (t *topReader) quietSince(now time.Time, wait patience) (newest int64) {
 	for _, start := range slices.Sorted(maps.Keys(t.intervals)) {
 		quiet := wait.part

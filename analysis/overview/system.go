@@ -26,17 +26,17 @@ type Ask struct {
 	Dir             string
 	From, To        time.Time        // zero: the archive's last thirty days
 	machine.Options                  // without its times
-	Set             *rules.Set       // whose rules are properties; nil: none
+	Set             *rules.Set       // its rules are properties; nil: none
 	Now             func() time.Time // nil: the clock
 }
 
-// ErrEmptyArchive is returned where the archive has no date at all.
+// ErrEmptyArchive is returned if the archive contains no date.
 var ErrEmptyArchive = errors.New("the archive has no date")
 
 // defaultSpan is how long a report's time is.
 const defaultSpan = 30 * 24 * time.Hour
 
-// Load reads what a report of the machine needs, from the archive alone.
+// Load reads the data of a report of the machine, from the archive alone.
 func Load(ctx context.Context, cfg config.Config, a Ask) (*machine.Report, error) {
 	if err := a.setSpan(); err != nil {
 		return nil, err
@@ -78,8 +78,8 @@ func Load(ctx context.Context, cfg config.Config, a Ask) (*machine.Report, error
 	return machine.Compute(in), err
 }
 
-// setSpan decides the times. What is ahead of the archive's first date, or has not come yet, was not missed. They are
-// whole hours, as the core-hours are that are read.
+// setSpan sets the times of the report, in whole hours like the core-hours of the archive. Time before the archive's
+// first date or in the future does not count as missed.
 func (a *Ask) setSpan() error {
 	now := time.Now
 	if a.Now != nil {
@@ -126,7 +126,7 @@ func endsOf(dir string) (oldest, newest time.Time, err error) {
 	return oldest, newest, err
 }
 
-// machineCores returns the logical CPUs of the machine, or 0 if a type does not tell its nodes or its CPUs.
+// machineCores returns the logical CPUs of the machine, or 0 if the nodes or the CPUs of a type are not configured.
 func machineCores(types []config.NodeType) (cores float64) {
 	for _, t := range types {
 		nodes, err := topology.ExpandHosts(t.Nodes)
@@ -182,8 +182,9 @@ func (a *Ask) totals(
 	})
 }
 
-// findings reads those of jobs that are proven and held to the end, and reports whether the archive has any at all. A
-// finding has the date of the last interval that a rule looked at, which may be any of the job's life.
+// findings reads the certain findings that held to the end of their jobs, and reports whether the archive contains any
+// finding. A finding is filed under the date of the last interval that a rule looked at, which may be any date of the
+// job's life.
 func (a *Ask) findings(ctx context.Context, of archive.Timeline[*machine.Job]) (
 	found []machine.Found, judged bool, err error,
 ) {
@@ -224,8 +225,8 @@ func (a *Ask) hours(ctx context.Context, first, last string) (all []machine.Hour
 	return all, err
 }
 
-// held reads what the cores of each job did on each date. It takes longer than hours, and is needed for idle threads
-// alone. The nodes of a job are known once it has ended.
+// held reads the activity of each job's cores on each date. It takes longer than hours, and only idle threads need it.
+// The nodes of a job are known once it has ended.
 func (a *Ask) held(
 	ctx context.Context, first, last string, threads func([]string) int,
 ) (all []machine.Held, err error) {
