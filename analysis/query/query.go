@@ -1,4 +1,4 @@
-// Package query has the SQL views of the archive, as text for DuckDB. It runs no query.
+// Package query contains the SQL views of the archive, as text for DuckDB. It runs no query.
 package query
 
 import (
@@ -12,14 +12,14 @@ import (
 	"unicode/utf8"
 )
 
-// NoDuckDB is the remedy where there is no duckdb to run.
+// NoDuckDB is the remedy if no duckdb is installed.
 const NoDuckDB = "install it with `pip install duckdb-cli`, or name it with --duckdb PATH; " +
 	"or build weir-sql, which has DuckDB inside: `make build-sql`"
 
 // Oldest is the oldest DuckDB that the views are tested with. Older ones cannot match columns by name.
 const Oldest = "1.3"
 
-// ErrNoArchive is returned where there is no archive.
+// ErrNoArchive is returned if there is no archive.
 var ErrNoArchive = errors.New("there is no archive")
 
 // ViewsOf returns the statements that make the views of the archive in dir, an absolute path, as it is now.
@@ -40,7 +40,7 @@ func ViewsOf(dir string) (string, error) {
 	return Views(dir, func(table string) bool { return there[table] })
 }
 
-// hasFiles reports whether a table has files, for the pattern that its view reads.
+// hasFiles reports whether the pattern of a table's view matches any file.
 func hasFiles(archive fs.FS, table string) (bool, error) {
 	dates, err := fs.ReadDir(archive, table)
 	for _, date := range slices.Backward(dates) {
@@ -63,8 +63,8 @@ func hasFiles(archive fs.FS, table string) (bool, error) {
 	return false, err
 }
 
-// Views returns the statements that make the views of the archive in dir, an absolute path. there reports whether a
-// table has files: the view of another one is empty, with the same columns.
+// Views returns the statements that create the views of the archive in dir, an absolute path. there reports whether
+// files of a table exist. The view of a table without files is empty, with the same columns.
 func Views(dir string, there func(table string) bool) (string, error) {
 	if err := speakable(dir); err != nil {
 		return "", err
@@ -92,7 +92,7 @@ func Views(dir string, there func(table string) bool) (string, error) {
 	return b.String(), nil
 }
 
-// speakable returns an error if DuckDB cannot be told the path.
+// speakable returns an error if the path cannot be written in DuckDB's SQL.
 func speakable(dir string) error {
 	switch {
 	case !filepath.IsAbs(dir):
@@ -104,10 +104,10 @@ func speakable(dir string) error {
 	return nil
 }
 
-// prefix is what the paths of a table's files begin with, ahead of the date.
+// prefix returns the beginning of the paths of a table's files, up to the date.
 func prefix(dir, table string) string { return filepath.Join(dir, table) + "/date=" }
 
-// literal returns a text as SQL has it.
+// literal returns a text as a literal of SQL.
 func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
 // globbed returns a path that matches itself alone.
@@ -117,9 +117,9 @@ func globbed(path string) string {
 
 func (c column) quoted() string { return `"` + c.name + `"` }
 
-// files selects from the table's files. The columns are named here, since union_by_name would open each file for
-// every query, and a file of an older weir may lack some. The date comes from the path: DuckDB opens only the files of
-// the dates that a query asks for. A directory that names no date has none.
+// files selects from the table's files. The columns are named here, since union_by_name would open each file for every
+// query, and a file of an older weir may lack some. The date comes from the path: DuckDB opens only the files of the
+// dates that a query asks for. The date is null if the name of a directory holds none.
 func (t table) files(dir string) string {
 	start := prefix(dir, t.name)
 	var b strings.Builder
@@ -161,7 +161,7 @@ const ofJob = `
   CASE WHEN j.cores > 0 THEN CAST(pow(2, ceil(log2(j.cores))) AS BIGINT) END AS size_class,
   j.cores * ((epoch_ms(j."end") - epoch_ms(j."start")) / 3600000.0) AS core_hours,`
 
-// performance has a row for each job and metric: the job's user, and the values over its whole life. The middle of the
+// performance lists each job with each metric: the job's record, and the values over its whole life. The middle of the
 // measured time lies in that life, and in no life of a namesake.
 const performance = `
 CREATE OR REPLACE VIEW jobs_performance AS
@@ -173,8 +173,8 @@ FROM jobs j JOIN job_totals t ON t.cluster = j.cluster AND t.job_id = j.job_id A
   AND (epoch_ms(t."start") + epoch_ms(t."end")) // 2 < epoch_ms(j."end");
 `
 
-// selected has the jobs that show how the machine is used, as NWPerf's authors chose them. `weir report system` leaves
-// out the same ones if no flag selects others.
+// selected lists the jobs that show how the machine is used, by the choice of NWPerf's authors. `weir report system`
+// leaves out the same jobs if no flag selects others.
 const selected = `
 CREATE OR REPLACE VIEW selected AS
 SELECT * FROM jobs_performance
@@ -192,11 +192,11 @@ QUALIFY row_number() OVER (PARTITION BY f.cluster, f.job_id, f.restart, f.rule, 
   ORDER BY j."start" DESC NULLS LAST, j."end") = 1;
 `
 
-// jobSummaries reads the dates of a job alone. Its lives are in jobs once they end. DuckDB compares the bounds with
-// the names of the files before it opens them.
+// jobSummaries reads the dates of a job alone. The view jobs lists its lives once they end. DuckDB compares the bounds
+// with the names of the files before it opens them.
 //
-// The margin of an hour is for an interval that began before the job, and for clocks. A job that is not in jobs, or
-// ended within a day, may run: its dates have no end. A life without a start has no beginning.
+// The margin of an hour is for an interval that began before the job, and for clocks. A job that jobs does not list, or
+// that ended within a day, may run: its dates have no end. A life without a start has no beginning.
 const jobSummaries = `
 CREATE OR REPLACE MACRO job_summaries(id) AS TABLE
 WITH bounds AS MATERIALIZED (
