@@ -12,17 +12,18 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Topic is what to read of a topic.
+// Topic is the part of a topic to read.
 type Topic struct {
 	ID     string // Kafka's
 	Ranges map[int32]kafka.Range
-	// From is the first interval that the topic has whole, or Never if nothing was deleted.
+	// From is the first complete interval of the topic, or Never if nothing was deleted.
 	From int64
 	// Gone reports that retention deleted records before From.
 	Gone bool
 }
 
-// Find finds where a topic begins and ends. With since, the ranges begin at the records of intervals since then.
+// Find returns the first and last offsets of a topic. With since, the ranges begin at the records of intervals since
+// then. The error wraps kafka.ErrNoPartition if there is no such topic.
 func Find(ctx context.Context, cfg config.Config, adm *kadm.Client, name string, since time.Time) (Topic, error) {
 	full := cfg.Prefix + name
 	listed, err := adm.ListTopics(ctx, full)

@@ -37,7 +37,7 @@ type closing struct {
 // maxTickBytes is how many bytes of Ticks an interval may have. The Tick that reaches it is the last.
 const maxTickBytes = 32 << 20
 
-// interval has the records of one interval_start that no Tick has taken.
+// interval holds the records of one interval_start that no Tick has taken.
 type interval struct {
 	jobs    map[schemas.JobKey]map[string]*Record // by node
 	records int64
@@ -292,7 +292,7 @@ func (p *Partition) take(t *schemas.Tick, key schemas.JobKey, node string) *Reco
 	return r
 }
 
-// finish closes the interval whose Ticks have come.
+// finish closes the interval once all its Ticks came.
 func (p *Partition) finish() {
 	k := p.closing
 	p.closing = nil

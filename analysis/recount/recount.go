@@ -1,9 +1,10 @@
-// Package recount reads the log of counters anew, and gathers what its Ticks list, by the rules of docs/design.md.
-// Audit and replay share it: the order of reading, the fold of a partition, and where the log begins.
+// Package recount reads the log of counters anew, and gathers the records that its Ticks list, by the rules of
+// docs/design.md. Audit and replay share its order of reading, its fold of a partition, and its rule for the first
+// complete interval.
 //
-// It shares no code with package processors, so that an audit does not repeat a mistake of the folds. Package schemas
-// decides what a record is, and quantile.Summary.Check whether a summary contradicts itself: these are the contract,
-// not the arithmetic.
+// It repeats rules of the folds on purpose and shares no code with package processors: an audit that called the fold
+// would prove nothing. Package schemas decides whether a record is valid, and quantile.Summary.Check whether a summary
+// contradicts itself: these are the contract, not the arithmetic.
 package recount
 
 import (
@@ -32,7 +33,7 @@ type Entry struct {
 	Value      []byte
 }
 
-// Fate is what became of a record.
+// Fate is the fate of a record: taken by a Tick, or the reason why not.
 type Fate int
 
 // The fates, in the order in which they are tested.
@@ -52,18 +53,18 @@ type Record struct {
 	Batch   *schemas.CounterBatch
 	Summary *schemas.NodeSummary
 	Late    bool // it is one of Partition.Belated
-	// Entry is where it was read. It has its value only for a NodeSummary, which a Tick may reject.
+	// Entry is the record's place in the log. Its value is kept only for a NodeSummary, which a Tick may reject.
 	Entry Entry
 }
 
-// Share is what one partition has of one job in one interval. That of _system ends the interval: its Nodes are all that
-// the Ticks list, and it has no records.
+// Share is one partition's share of one job in one interval. The share of _system ends the interval: its Nodes are all
+// nodes that the Ticks list, and it contains no records.
 type Share struct {
 	Job             schemas.JobKey
 	Start, LengthMs int64
 	Partition       int32
 	Offset          int64           // of the Tick
-	Parts, JobNodes int32           // JobNodes of the machine: 0 where the Ticks do not tell
+	Parts, JobNodes int32           // JobNodes of the machine: 0 if the Ticks lack it
 	Shared          []string        // of the machine: nodes that other partitions list too
 	Nodes           map[string]bool // that Ticks list, and whether a record was taken
 	Records         []*Record       // ordered by node
@@ -141,7 +142,7 @@ func checkSummary(s *schemas.NodeSummary) error {
 // CheckCertified returns an error if a certified summary contradicts itself or the count.
 func CheckCertified(count int64, c *schemas.Certified) error { return Summary(count, c).Check() }
 
-// Summary is the way back from the wire to what quantile computes with.
+// Summary converts a certified summary from the wire to a quantile.Summary.
 func Summary(count int64, c *schemas.Certified) *quantile.Summary {
 	s := &quantile.Summary{Count: count, Eps: c.Eps, Order: c.OrderStatistics}
 	for _, k := range c.Knots {

@@ -19,7 +19,7 @@ type Stream struct {
 	cancel  context.CancelFunc
 }
 
-// Bounds on what the client of a stream holds. There is one client for each partition.
+// Bounds on the memory of a stream's client. Each partition has its own client.
 const (
 	fetchBytes          = 1 << 20
 	fetchPartitionBytes = 512 << 10
@@ -73,7 +73,7 @@ func (s *Stream) Next() (e Entry, ok bool, err error) {
 	return Entry{}, false, s.err
 }
 
-// Close ends the stream, and waits until it has ended.
+// Close ends the stream, and waits for the end of its goroutine.
 func (s *Stream) Close() {
 	s.cancel()
 	for range s.entries { // it is closed at the end
