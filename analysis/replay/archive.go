@@ -17,7 +17,7 @@ import (
 // topicID marks the files of a replay. It is the id of no topic, so no sink goes on behind them.
 const topicID = "replay"
 
-// fileRows is how many rows a file has, but for the last summary's.
+// fileRows is the number of rows at which a file is full. Its last summary may exceed it.
 const fileRows = 64 << 10
 
 // ErrDirectory is returned for a directory that is not the replay's own.
@@ -27,17 +27,17 @@ var ErrDirectory = errors.New("a replay needs a new directory of its own")
 // until Publish moves them to summaries/, all at once. So a reader sees the whole replay or nothing.
 type Archive struct {
 	dir, topic string
-	lock       *sink.Lock // nil: the file system has none
+	lock       *sink.Lock // nil: the file system supports none
 	most       int        // rows of a file
 	rows       []schemas.Row
 	date       string // of rows
 	previous   string // date of the last file
-	next       int64  // where the next file starts
+	next       int64  // first offset of the next file
 	files      int64
 }
 
-// NewArchive begins an archive in dir. topic is the full name of the topic that it is like. It refuses a directory with
-// anything in it, and the sink's. What a replay left there that did not end is deleted.
+// NewArchive begins an archive in dir. topic is the full name of the imitated topic. It refuses the sink's directory
+// and a directory with other files in it. The rest of an unfinished replay is deleted.
 func NewArchive(ctx context.Context, dir, sinkDir, topic string) (*Archive, error) {
 	if err := apart(dir, sinkDir); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func apart(dir, sinkDir string) error {
 	}
 }
 
-// empty returns an error if a directory has more in it than what an unfinished replay left.
+// empty returns an error if a directory contains anything but the rest of an unfinished replay.
 func empty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -17,13 +17,13 @@ type Source struct {
 	Ahead     bool
 }
 
-// Fold folds the log of counters. The caller asks Next which partition to read, and hands over its records one by one
-// with Add, and its end with End. Ready has the summaries of the intervals that all partitions have closed.
+// Fold folds the log of counters. The caller asks Next for a partition, and hands over its records one by one with Add,
+// and its end with End. Ready returns the summaries of the intervals that all partitions have closed.
 type Fold struct {
 	Tally Tally
-	// Reduced has the jobs that were reduced on their node, so that nothing can be computed from their values.
+	// Reduced lists the jobs reduced on their node: metrics cannot be computed from their values.
 	Reduced map[schemas.JobKey]bool
-	// Without has the jobs that had none of the chosen metrics in some interval. Such a summary is left out.
+	// Without lists the jobs that had none of the chosen metrics in some interval. Such a summary is left out.
 	Without map[schemas.JobKey]bool
 
 	terms   Terms
@@ -45,7 +45,7 @@ type reader struct {
 	machine *share // the partition's share of _system, until its interval ends
 
 	ahead *recount.Partition
-	next  []int64                     // intervals that ahead has closed, and the fold not yet
+	next  []int64                     // intervals that ahead has closed, but not yet the fold
 	late  map[int64][]*recount.Record // by interval
 }
 
@@ -81,7 +81,7 @@ func (r *reader) belated(start int64) []*recount.Record {
 	return late
 }
 
-// Next returns what to read next. It is not ok once all partitions were read to their ends.
+// Next returns the next source to read. It is not ok once all partitions were read to their ends.
 func (f *Fold) Next() (s Source, ok bool) {
 	p, _, ok := recount.Behind(f.readers, func(r *reader) int64 { return r.Front() })
 	if !ok {
@@ -124,7 +124,7 @@ func (f *Fold) Add(s Source, e recount.Entry) {
 	}
 }
 
-// addAhead keeps the records that came late for an interval that the fold has not closed.
+// addAhead keeps the late records of intervals that the fold itself has not closed yet.
 func (f *Fold) addAhead(r *reader, e recount.Entry) {
 	closed := r.ahead.Closed()
 	for _, m := range r.ahead.Apply(e).Met {
@@ -179,7 +179,7 @@ func (f *Fold) End(s Source) {
 	}
 }
 
-// take takes what a Tick lists of a job.
+// take takes a job's share that a Tick closes.
 func (f *Fold) take(r *reader, of *recount.Share) {
 	if !f.terms.within(of.Start) {
 		return
@@ -230,7 +230,7 @@ func (f *Fold) finish(g *gathering) {
 	g.shares = nil
 }
 
-// emit makes ready what all partitions have closed, in the order of intervals and jobs.
+// emit moves the intervals that all partitions have closed to the ready summaries, in the order of intervals and jobs.
 func (f *Fold) emit() {
 	_, least, more := recount.Behind(f.readers, func(r *reader) int64 { return r.Front() })
 	for _, start := range slices.Sorted(maps.Keys(f.pending)) {
@@ -251,7 +251,8 @@ func (f *Fold) Closed() int64 {
 	return least
 }
 
-// emitInterval makes an interval's summaries ready: all, or those of jobs that one partition has whole.
+// emitInterval makes an interval's summaries ready: all of them, or, if the interval is not whole, only the summaries
+// of jobs that lie in one partition.
 func (f *Fold) emitInterval(start int64, whole bool) {
 	jobs := f.pending[start]
 	f.Tally.Intervals++

@@ -27,7 +27,7 @@ import (
 type Choice struct {
 	JobID   string
 	Restart int32  // EveryRestart: all
-	Date    string // of analysis.SplitID: when it began; empty if no other job has had the id
+	Date    string // when it began, by analysis.SplitID; empty if no other job had the id
 }
 
 // EveryRestart is the restart of a Choice of all.
@@ -35,7 +35,7 @@ const EveryRestart = -1
 
 var errChoice = errors.New("must be ID or ID/RESTART, for example 4711 or 4711/1")
 
-// ParseChoice reads ID or ID/RESTART, where ID may be ID@DATE.
+// ParseChoice reads ID or ID/RESTART. ID may also be ID@DATE.
 func ParseChoice(text string) (Choice, error) {
 	name, restart, one := strings.Cut(text, "/")
 	id, date, err := analysis.SplitID(name)
@@ -76,7 +76,7 @@ func (c Choice) is(job schemas.JobKey) bool {
 	return c.JobID == job.JobID && (c.Restart == EveryRestart || c.Restart == job.Restart)
 }
 
-// Terms are what a replay is about.
+// Terms are the scope of a replay.
 type Terms struct {
 	Cluster    string
 	Collectors int32 // partitions of counters
@@ -110,7 +110,7 @@ func (t *Terms) wantsMetric(name string) bool {
 
 func (t *Terms) within(start int64) bool { return start >= t.From && start < t.To }
 
-// Tally counts the records of the chosen jobs and intervals by what became of them, and what came of them.
+// Tally counts the records of the chosen jobs and intervals by their fate, and the outputs made of them.
 type Tally struct {
 	Intervals  int64 `json:"intervals"`
 	Summaries  int64 `json:"summaries"`

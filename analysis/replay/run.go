@@ -23,7 +23,7 @@ import (
 	"github.com/weirhpc/weir/analysis/topics"
 )
 
-// Options are what a user asks for.
+// Options are a user's choices.
 type Options struct {
 	Since, Until time.Time // of interval_start; zero: all that the log holds
 	Jobs         []Choice
@@ -35,17 +35,17 @@ type Options struct {
 	Progress func(read, all, interval int64)
 }
 
-// Report is what came of a replay.
+// Report is the result of a replay.
 type Report struct {
 	Tally
 	From, To *int64 // the first and the last interval of a summary
-	// Notes are what a reader must know of the summaries.
+	// Notes warn a reader of the summaries.
 	Notes []string
 	// Absent are the chosen jobs that no summary is of.
 	Absent []Choice
 }
 
-// ErrUnknownMetric is returned for a metric that no record has.
+// ErrUnknownMetric is returned for a metric that is in no record.
 var ErrUnknownMetric = errors.New("no record has this metric")
 
 // Run folds the log of counters anew, and calls each with every summary, in the order of intervals and jobs.
@@ -133,7 +133,7 @@ func (r *replayer) note(format string, args ...any) {
 
 func text(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 
-// endAt cuts the ranges where nothing more of the intervals before until can come.
+// endAt cuts the ranges at the offset from which only intervals after until can follow.
 func (r *replayer) endAt(ctx context.Context, topic recount.Topic, until time.Time) error {
 	last := until.Add((config.Outage + 2) * r.cfg.Interval).Add(2 * config.Slack(r.cfg.Interval))
 	name := r.cfg.Prefix + schemas.TopicCounters
@@ -210,7 +210,7 @@ func (r *replayer) progress(offsets, interval int64) {
 // shownJobs is how many jobs a note names.
 const shownJobs = 10
 
-// finish makes the report of a fold that has ended.
+// finish makes the report of a finished fold.
 func (r *replayer) finish(f *Fold) {
 	r.report.Tally = f.Tally
 	without := slices.Collect(maps.Keys(f.Without))

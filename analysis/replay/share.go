@@ -8,16 +8,16 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// share is what one partition has of one job in one interval, or of the whole machine.
+// share is one partition's share of one job in one interval, or of the whole machine.
 type share struct {
 	*recount.Share
 	columns map[recount.Metric]*column
 	reduced bool // of the machine: some values were reduced on their node
 }
 
-// column has the values of one metric.
+// column holds the values of one metric.
 type column struct {
-	lists           [][]float64 // NaN where a value is missing
+	lists           [][]float64 // NaN for a missing value
 	nodes           int64       // of a merged column: of all shares
 	votes           recount.Votes
 	invalid         int64     // values of metrics of its name that have another unit or scope
@@ -89,7 +89,7 @@ func (c *column) add(low, high nodeMean) {
 	}
 }
 
-// size returns how many values the lists have, with those that are missing.
+// size returns the number of values in the lists, missing ones included.
 func (c *column) size() (n int64) {
 	for _, list := range c.lists {
 		n += int64(len(list))
@@ -97,7 +97,7 @@ func (c *column) size() (n int64) {
 	return n
 }
 
-// join adds a job's share to the machine's, without what the job reported by itself.
+// join adds a job's share to the machine's, without the values that the job itself reported.
 func (s *share) join(job *share, t *Terms) {
 	if s.columns == nil {
 		s.columns = map[recount.Metric]*column{}

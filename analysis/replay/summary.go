@@ -21,8 +21,8 @@ func reducedIn(shares []*share) bool {
 	return slices.ContainsFunc(shares, func(s *share) bool { return s.reduced })
 }
 
-// summarize makes the summary of a job from its shares, at least one, which are ordered by partition. It is EXACT,
-// since all values are in the log, except where a node reduced them.
+// summarize makes the summary of a job from its shares, at least one, ordered by partition. It is EXACT, since all
+// values are in the log, unless a node reduced them.
 func summarize(t *Terms, shares []*share) *schemas.JobSummary {
 	first := shares[0]
 	s := &schemas.JobSummary{
@@ -74,13 +74,13 @@ func machineNodes(shares []*share) (expected, reported int32) {
 			reported++
 		}
 	}
-	for _, s := range shares { // where some are missing, the others know
+	for _, s := range shares { // if some shares are missing, the others know
 		expected = max(expected, s.JobNodes)
 	}
 	return expected, reported
 }
 
-// passed returns a metric as its node reduced it, as collect does. Its certified summary has at most sketch bytes.
+// passed returns a metric as reduced by its node, like collect. Its certified summary takes at most sketch bytes.
 func passed(m *schemas.NodeSummaryMetric, sketch int) schemas.JobSummaryMetric {
 	if m.Count == 0 {
 		return schemas.JobSummaryMetric{Name: m.Name, Unit: m.Unit, Scope: m.Scope, Invalid: m.Invalid}
@@ -104,8 +104,8 @@ func passed(m *schemas.NodeSummaryMetric, sketch int) schemas.JobSummaryMetric {
 	return s
 }
 
-// metrics reduces the columns of all shares, several at a time. Where some values of the machine are unknown, it leaves
-// out computed metrics: they would be of other cores than the rest.
+// metrics reduces the columns of all shares, several at a time. If some values of the machine are unknown, it leaves
+// out computed metrics, which would cover fewer cores than the others.
 func metrics(t *Terms, shares []*share, nodes int32) []schemas.JobSummaryMetric {
 	columns := map[recount.Metric]*column{}
 	for _, s := range shares {
@@ -151,7 +151,7 @@ func (c *column) merge(of *column, shared int) {
 	c.nodes += int64(len(of.with))
 }
 
-// summary reduces the values. It keeps their order until it has copied them.
+// summary reduces a copy of the values, so that the lists keep their order.
 func (c *column) summary(name recount.Metric, nodes int32, sketch int) schemas.JobSummaryMetric {
 	values := slices.Concat(c.lists...)
 	m := schemas.JobSummaryMetric{Name: name.Name, Unit: name.Unit, Scope: name.Scope}
@@ -167,7 +167,7 @@ func (c *column) summary(name recount.Metric, nodes int32, sketch int) schemas.J
 			parts = append(slices.Clone(parts), own)
 		}
 		e, ok := quantile.Merge(parts)
-		if !ok { // more values than any machine has
+		if !ok { // more values than any machine produces
 			m.Invalid, m.Count = m.Invalid+m.Count, 0
 			return m
 		}

@@ -27,7 +27,8 @@ type lives struct {
 	of         map[Choice]analysis.Lives
 }
 
-// lives reads which jobs had the chosen ids. A pseudo-job has no life. The log is replayed without the archive too.
+// lives reads the lives of the chosen jobs. A pseudo-job has no life. Without the archive, the lives come from topic
+// jobs alone.
 func (r *replayer) lives(ctx context.Context) (l lives, err error) {
 	if len(r.o.Jobs) == 0 {
 		return l, nil
@@ -114,7 +115,7 @@ func (r *replayer) noteBegins(l lives, from int64) {
 // surveyed is how many offsets at the begin and at the end of a partition are looked at for the names of metrics.
 const surveyed = 64
 
-// define compiles the definitions, and checks the names of metrics against those that records have.
+// define compiles the definitions, and checks the names of metrics against the names in records.
 func (r *replayer) define(ctx context.Context, topic recount.Topic) (*derive.Set, error) {
 	if len(r.o.Definitions)+len(r.o.Metrics) == 0 {
 		return nil, nil
@@ -171,7 +172,8 @@ func (r *replayer) survey(ctx context.Context, topic recount.Topic) (map[string]
 	return scopes, nil
 }
 
-// see notes the scopes of a record's metrics. Where records differ, core counts before all others, and node after them.
+// see notes the scopes of a record's metrics. If records differ, core wins over all other scopes, and node loses to
+// them.
 func see(scopes map[string]string, v schemas.Record) {
 	one := func(name, scope string) {
 		if was := scopes[name]; was == "" || was == schemas.ScopeNode || scope == schemas.ScopeCore {
