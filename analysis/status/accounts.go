@@ -8,7 +8,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Interval has the fates of the records of one closed interval, over all partitions of counters, so far.
+// Interval counts the records of one closed interval by fate, over all partitions of counters, so far.
 type Interval struct {
 	IntervalStart int64 `json:"interval_start"`
 	Expected      int64 `json:"expected"` // (node, job) pairs that the Ticks list, without jobs that ended
@@ -18,7 +18,7 @@ type Interval struct {
 	Ended         int64 `json:"ended"`
 }
 
-// IncompleteJob is a job whose last rows all lack nodes, or shares of collectors.
+// IncompleteJob is a job that lacks nodes, or shares of collectors, in all its last rows.
 type IncompleteJob struct {
 	JobID         string   `json:"job_id"`
 	Restart       int32    `json:"restart"`
@@ -36,16 +36,16 @@ type place struct {
 	start     int64
 }
 
-// owed is what a node owes a job.
+// owed identifies a record that a node owes a job.
 type owed struct {
 	job  schemas.JobKey
 	node string
 }
 
-// window is what came for one place, and what its Tick lists.
+// window holds the records of one place that came, and the nodes and jobs that its Tick lists.
 type window struct {
 	closed bool
-	other  bool // its Tick has another interval_ms: no record is taken
+	other  bool // interval_ms of its Tick differs from the configuration: no record is taken
 	came   map[owed]bool
 	listed map[owed]bool // false: the job ended before the interval did
 	late   map[string]int64
@@ -109,8 +109,8 @@ func (a *accounts) hear(partition int32, h *schemas.NodeHeader) {
 	}
 }
 
-// tick notes whom an interval expects. An interval may have several Ticks. The one without More closes it, and what
-// comes later changes nothing.
+// tick notes the nodes and jobs that an interval expects. An interval may have several Ticks. The Tick without More
+// closes it, and later Ticks change nothing.
 func (a *accounts) tick(partition int32, t *schemas.Tick) {
 	if t.IntervalStart < a.oldest {
 		return
@@ -128,7 +128,7 @@ func (a *accounts) tick(partition int32, t *schemas.Tick) {
 	}
 }
 
-// count adds the fates of the records that came in time, and names the nodes whose records no Tick lists.
+// count adds the fates of the records that came in time, and names the nodes with records that no Tick lists.
 func (w *window) count(i *Interval, misrouted map[string]bool) {
 	for o := range w.came {
 		switch goesOn, listed := w.listed[o]; {
@@ -145,7 +145,7 @@ func (w *window) count(i *Interval, misrouted map[string]bool) {
 	}
 }
 
-// missing has, by job, the nodes that a Tick lists and whose records did not come in time.
+// missing lists, by job, the nodes that a Tick lists but that sent no record in time.
 type missing map[schemas.JobKey]map[string]bool
 
 // close returns the closed intervals, oldest first, and names the nodes that are silent, late or misrouted.
@@ -212,8 +212,8 @@ func (r rows) add(s *schemas.JobSummary) {
 }
 
 // judged returns the jobs whose last statusRows rows are all incomplete. It also returns the nodes expected and
-// reported by all rows of the last statusRows intervals. It leaves out the whole machine, which is the sum of all
-// others.
+// reported by all rows of the last statusRows intervals. It leaves out the summaries of the whole machine, which sum up
+// all others.
 func (r rows) judged(absent missing) (incomplete []IncompleteJob, expected, reported int64) {
 	incomplete = []IncompleteJob{}
 	starts := map[int64]bool{}

@@ -11,13 +11,14 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// NodeClock is a node whose clock is off by more than a tenth of the interval.
+// NodeClock is a node with a clock that is off by more than a tenth of the interval.
 type NodeClock struct {
 	Node     string `json:"node"`
 	OffsetMs int64  `json:"offset_ms"` // ahead of the broker's clock, at least; negative: behind
 }
 
-// Synchrony is how many nodes of the machine sampled at the same instant, by the newest row of _system that tells.
+// Synchrony is the share of the machine's nodes that sampled at the same instant, by the newest row of _system that
+// reports it.
 type Synchrony struct {
 	IntervalStart int64   `json:"interval_start"`
 	Nodes         int32   `json:"nodes"`           // that measured their clocks
@@ -117,7 +118,8 @@ func (c clockSigns) off(wrong []BrokerClock) []NodeClock {
 	return off
 }
 
-// newer returns the synchrony that a summary tells, if it is of the whole machine and newer than the one known.
+// newer returns the synchrony that a summary reports, if it is of the whole machine and newer than s. Otherwise it
+// returns s.
 func (s *Synchrony) newer(row *schemas.JobSummary) *Synchrony {
 	if row.JobID != schemas.JobSystem || s != nil && row.IntervalStart <= s.IntervalStart {
 		return s
@@ -130,7 +132,7 @@ func (s *Synchrony) newer(row *schemas.JobSummary) *Synchrony {
 	return s
 }
 
-// String is the offset as people say it.
+// String returns the node and the signed offset of its clock.
 func (c NodeClock) String() string {
 	sign := "+"
 	if c.OffsetMs < 0 {
@@ -139,7 +141,8 @@ func (c NodeClock) String() string {
 	return fmt.Sprintf("%s %s%v", c.Node, sign, time.Duration(c.OffsetMs)*time.Millisecond)
 }
 
-// judgeClocks names the nodes whose clocks are off. Their intervals hold what was measured at another time.
+// judgeClocks reports the brokers and nodes with clocks that are off. The intervals of such nodes hold values measured
+// at another time.
 func (s *Status) judgeClocks(cfg config.Config) {
 	for _, b := range s.BrokersOff {
 		off := time.Duration(b.OffsetMs) * time.Millisecond

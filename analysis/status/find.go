@@ -15,8 +15,8 @@ import (
 // stageFind is the stage that an installation may do without.
 const stageFind = "find"
 
-// find adds the stage find where it has ever committed anything. An installation that runs none lacks nothing, also
-// where its topics are not there yet.
+// find adds the stage find if it has ever committed anything. An installation without find is complete, even if the
+// topics of find do not exist yet.
 func (s *Status) find(ctx context.Context, from *topics.Reader) error {
 	last, err := commits(ctx, from, from.Config.Prefix+schemas.TopicFindProgress)
 	if errors.Is(err, kafka.ErrNoPartition) || err == nil && len(last) == 0 {
@@ -44,8 +44,8 @@ func (s *Status) find(ctx context.Context, from *topics.Reader) error {
 	return nil
 }
 
-// findPatience is how long summaries may wait for find, which closes no intervals: it commits every ten seconds where
-// it finds nothing.
+// findPatience is how long summaries may wait for find, in milliseconds. find closes no intervals: it commits every ten
+// seconds while it finds nothing.
 func findPatience(cfg config.Config) int64 {
 	return (2*cfg.Interval + 2*config.QuietCommit).Milliseconds()
 }

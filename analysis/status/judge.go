@@ -11,7 +11,7 @@ import (
 	"github.com/weirhpc/weir/config"
 )
 
-// judge lists what is wrong, and what mends it.
+// judge lists the faults of the installation, and their remedies.
 func (s *Status) judge(cfg config.Config) {
 	s.judgeBalancer(cfg)
 	s.judgePartitions(cfg)
@@ -178,8 +178,8 @@ func (s *Status) judgeSink(cfg config.Config) {
 	}
 }
 
-// judgeIntervals finds fates that keep rising: each of the last intervals has them. Jobs end all the time, so the fate
-// ended counts only if more than half of an interval's records have it.
+// judgeIntervals reports fates that occur in each of the last intervals. Jobs end all the time, so the fate ended
+// counts only if it is the fate of more than half of an interval's records.
 func (s *Status) judgeIntervals(cfg config.Config) {
 	if len(s.Intervals) < statusTicks {
 		return

@@ -101,7 +101,7 @@ func replaced(ctx context.Context, from *topics.Reader, topic string, partition 
 	return err == nil && (!kafka.SameTopic(id, agreed.ID) || position > agreed.Partitions[partition].End)
 }
 
-// commits returns the last commit of each partition that a topic of Progress has.
+// commits returns the last commit of each partition by a topic of Progress.
 func commits(ctx context.Context, from *topics.Reader, topic string) (map[int32]commit, error) {
 	last := map[int32]commit{}
 	err := from.All(ctx, topic, func(r *kgo.Record) error {
@@ -145,7 +145,7 @@ func count(counts map[string]int64, c schemas.ProgressCounts) {
 	}
 }
 
-// ownersOf returns the member of a group that has each partition of a topic.
+// ownersOf returns the member of a group that owns each partition of a topic.
 func ownersOf(ctx context.Context, adm *kadm.Client, group, topic string) (map[int32]string, error) {
 	described, err := adm.DescribeGroups(ctx, group)
 	if err != nil {
@@ -157,7 +157,7 @@ func ownersOf(ctx context.Context, adm *kadm.Client, group, topic string) (map[i
 		if !ok {
 			continue
 		}
-		// Kafka's hosts begin with a slash, those of the embedded broker do not.
+		// Kafka's hosts begin with a slash, hosts of the embedded broker do not.
 		name := m.ClientID + "/" + strings.TrimPrefix(m.ClientHost, "/")
 		if m.InstanceID != nil {
 			name = *m.InstanceID

@@ -23,7 +23,7 @@ import (
 	"github.com/weirhpc/weir/analysis/topics"
 )
 
-// Status is how an installation is. Wrong names what an administrator should look at; it is empty if all is well.
+// Status is the state of an installation. Wrong lists the faults for an administrator; it is empty if all is well.
 type Status struct {
 	TimeMs        int64            `json:"time_ms"`
 	IntervalMs    int64            `json:"interval_ms"`         // of the configuration that asks
@@ -84,7 +84,7 @@ const (
 	rejectsBack, rejectsMost = 5 * time.Minute, 10_000
 )
 
-// Read asks the brokers, and the archive where it can be seen from here.
+// Read asks the brokers, and reads the archive if this machine sees it.
 func Read(ctx context.Context, cfg config.Config) (*Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, topics.ReadTimeout)
 	defer cancel()
@@ -121,7 +121,7 @@ func Read(ctx context.Context, cfg config.Config) (*Status, error) {
 	return s, nil
 }
 
-// patiently tries a step a few times: right after a broker has died, or a group is new, some answers are errors.
+// patiently tries a step up to five times: some answers are errors right after a broker died or a group was made.
 func patiently(ctx context.Context, step func() error) error {
 	for tries := 1; ; tries++ {
 		if err := step(); err == nil || tries == 5 || !retry.Pause(ctx, time.Second) {
@@ -130,8 +130,8 @@ func patiently(ctx context.Context, step func() error) error {
 	}
 }
 
-// balancer reads what the balancer last wrote, and not the balancer itself: so it also tells of one that is gone. Both
-// topics are compacted, and the last record of a key counts.
+// balancer reads the last records of the balancer instead of asking it, so that the status also covers a balancer that
+// is gone. Both topics are compacted, and the last record of a key counts.
 func (s *Status) balancer(ctx context.Context, from *topics.Reader) error {
 	err := from.All(ctx, from.Config.Prefix+schemas.TopicBalance, func(r *kgo.Record) error {
 		if v, err := schemas.Unmarshal(r.Value); err == nil {
@@ -172,8 +172,8 @@ func (s *Status) balancer(ctx context.Context, from *topics.Reader) error {
 	return nil
 }
 
-// lists reads the balancer's record about a job list as a whole. A user from before this reading has no permission on
-// the topic, and still gets the rest of the status.
+// lists reads the balancer's record about a job list as a whole. A user without permission to read the topic still gets
+// the rest of the status.
 func (s *Status) lists(ctx context.Context, from *topics.Reader) error {
 	key := string(schemas.JobKey{JobID: schemas.JobOfLists}.Key())
 	err := from.All(ctx, from.Config.Prefix+schemas.TopicJobs, func(r *kgo.Record) error {
@@ -195,7 +195,7 @@ func (s *Status) lists(ctx context.Context, from *topics.Reader) error {
 }
 
 // sink compares the archive with the topic. A difference alone is no fault, because the sink gathers records before it
-// writes a file. What is behind must be older than three such periods.
+// writes a file. A partition is behind only if records missing from the archive are older than three such periods.
 func (s *Status) sink(ctx context.Context, from *topics.Reader) error {
 	archive, err := sink.Look(from.Config)
 	if err := errors.Join(append(archive.Damaged, err)...); err != nil {
