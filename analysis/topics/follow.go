@@ -16,12 +16,12 @@ import (
 	"github.com/weirhpc/weir/report/view"
 )
 
-// IntervalLine is what one interval came to, over all jobs.
+// IntervalLine sums up one interval, over all jobs.
 type IntervalLine struct {
 	IntervalStart                int64
 	Jobs                         map[string]int // by method, without pseudo-jobs
 	NodesExpected, NodesReported int32          // over (node, job) pairs, _rest among them
-	Metrics                      int            // summaries of one metric, without those of the whole machine
+	Metrics                      int            // summaries of one metric, without summaries of the whole machine
 }
 
 // String is the line that `weir up` prints.
@@ -31,8 +31,8 @@ func (l IntervalLine) String() string {
 		l.Jobs[schemas.MethodEstimated], l.NodesReported, l.NodesExpected, l.Metrics)
 }
 
-// add counts one summary. That of the whole machine is left out, since it is made of all others. What no job has counts
-// its nodes, but is no job.
+// add counts one summary. It leaves out the summary of the whole machine, which covers all others. The summary of nodes
+// without a job adds its nodes, but counts as no job.
 func (l *IntervalLine) add(s *schemas.JobSummary) {
 	if s.JobID == schemas.JobSystem { // the sum of all others
 		return

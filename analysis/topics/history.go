@@ -10,15 +10,15 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// history collects the summaries of one job while the topic is read backwards, until it has n intervals.
+// history collects the summaries of one job while the topic is read backwards, until it holds n intervals.
 type history struct {
 	jobID string
 	n     int
 
 	all   []*schemas.JobSummary
 	read  int       // summaries in windows that were read completely
-	since time.Time // every record written from then on has been read
-	begin bool      // the topic has nothing before since
+	since time.Time // start of the windows that were read completely
+	begin bool      // the topic holds nothing before since
 
 	asked   bool   // whether the scheduler's record was read
 	restart int32  // the last known one
@@ -53,7 +53,7 @@ func JobSummary(r *kgo.Record, jobID string, certified bool) *schemas.JobSummary
 	return s
 }
 
-// window notes that every record written since a time has been read.
+// window notes that all records since a time were read.
 func (h *history) window(since time.Time) {
 	h.since, h.read = since, len(h.all)
 	for _, s := range h.all {
@@ -67,7 +67,7 @@ func (h *history) restarted(restart int32, started *int64) {
 	}
 }
 
-// scheduled notes what the scheduler knows of the job.
+// scheduled notes the restarts that the scheduler knows of.
 func (h *history) scheduled(known map[schemas.JobKey]*schemas.Job) {
 	h.asked = true
 	for key, j := range known {
@@ -75,7 +75,7 @@ func (h *history) scheduled(known map[schemas.JobKey]*schemas.Job) {
 	}
 }
 
-// intervals counts those of the last restart that begin at a time or later.
+// intervals counts the intervals of the last restart that begin at or after from.
 func (h *history) intervals(from int64) (n int) {
 	for _, s := range h.all[:h.read] {
 		if s.Restart == h.restart && s.IntervalStart >= from {

@@ -15,7 +15,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// JobRow is a job with its last summary, if it has one. Names are the archive's columns, and those of the record Job.
+// JobRow is a job with its last summary, if there is one. Field names are the archive's columns, and the fields of the
+// record Job.
 type JobRow struct {
 	JobID         string  `json:"job_id"`
 	Restart       int32   `json:"restart"`
@@ -70,8 +71,8 @@ type newest struct {
 	final map[string]bool // no summary of an earlier window can be a later one
 }
 
-// add notes a summary. It does not decode those of a job whose newest summary is final. It skips one that it cannot
-// decode: the archive's footers and `weir tail` show it.
+// add notes a summary. It does not decode further summaries once a job's newest summary is final. It skips a summary
+// that cannot be decoded: the archive's footers and `weir tail` show it.
 func (n newest) add(r *kgo.Record) error {
 	if n.final[string(r.Key)] {
 		return nil
@@ -85,8 +86,8 @@ func (n newest) add(r *kgo.Record) error {
 	return nil
 }
 
-// readBack is called once every record written since a time has been read. Earlier records are of intervals that had
-// ended by then.
+// readBack is called once all records since a time were read. Earlier records belong to intervals that had ended by
+// then.
 func (n newest) readBack(since time.Time) {
 	for key, s := range n.of {
 		n.final[key] = s.IntervalStart >= since.UnixMilli()
@@ -96,7 +97,8 @@ func (n newest) readBack(since time.Time) {
 // unread stands for metrics when only their number is shown.
 var unread [schemas.MaxMetrics]schemas.JobSummaryMetric
 
-// bare returns what a JobRow shows of a summary. It keeps no memory of the decoded record, since there are very many.
+// bare returns the part of a summary that a JobRow shows. It keeps no memory of the decoded record, since there are
+// very many.
 func bare(s *schemas.JobSummary) *schemas.JobSummary {
 	b := *s
 	b.Cluster, b.JobID, b.Method, b.Metrics = "", strings.Clone(s.JobID), strings.Clone(s.Method),
@@ -104,8 +106,8 @@ func bare(s *schemas.JobSummary) *schemas.JobSummary {
 	return &b
 }
 
-// jobRows has a row for each job that has not ended or has a summary. A job may be both, or one alone: a summary comes
-// after the job's end, and a job that waits has none.
+// jobRows returns a row for each job that has not ended or has a summary. A job may be both, or only one of them: a
+// summary may follow the job's end, and a waiting job has no summary yet.
 func jobRows(known map[schemas.JobKey]*schemas.Job, summaries []*schemas.JobSummary) []JobRow {
 	rows := map[schemas.JobKey]*JobRow{}
 	for key, j := range known {
@@ -139,14 +141,15 @@ func jobRows(known map[schemas.JobKey]*schemas.Job, summaries []*schemas.JobSumm
 	return sorted
 }
 
-// jobRecords returns the last record of each job, without its nodes. With a job ID, it decodes those of this job alone.
+// jobRecords returns the last record of each job, without its nodes. With a job ID, it decodes the records of this job
+// alone.
 func (r *Reader) jobRecords(ctx context.Context, jobID string) (map[schemas.JobKey]*schemas.Job, error) {
 	byKey := map[string]*schemas.Job{}
 	err := r.All(ctx, r.Config.Prefix+schemas.TopicJobs, func(r *kgo.Record) error {
 		if jobID != "" && !isOf(r, jobID) {
 			return nil
 		}
-		delete(byKey, string(r.Key)) // a tombstone has no value
+		delete(byKey, string(r.Key)) // the value of a tombstone is empty
 		if v, err := schemas.Unmarshal(r.Value); err == nil {
 			if j, ok := v.(*schemas.Job); ok {
 				byKey[string(r.Key)] = &schemas.Job{
@@ -173,7 +176,7 @@ func isOf(r *kgo.Record, jobID string) bool {
 
 // Job returns the rows of a job's last intervals, oldest first. These are at most n intervals of its last restart, and
 // at most n of each earlier restart in the same time. It reads as far back as n intervals need, for a minute at most.
-// If there are fewer intervals, why has the reason.
+// If there are fewer intervals, why is the reason.
 func Job(ctx context.Context, cfg config.Config, jobID string, n int) (rows []schemas.Row, why string, err error) {
 	r, err := Open(ctx, cfg)
 	if err != nil {
@@ -220,8 +223,8 @@ func (r *Reader) NewestRows(ctx context.Context, jobID string, n int,
 // longest is the longest retention that a topic may have.
 const longest = 10 * 365 * 24 * time.Hour
 
-// lastRows returns the rows of the last n intervals of each restart, the oldest first. Restarts count alone, so a job
-// that has just begun again does not hide how its last life ended.
+// lastRows returns the rows of the last n intervals of each restart, the oldest first. The intervals of each restart
+// count separately, so that the first rows of a new restart do not hide the end of the previous one.
 func lastRows(all []*schemas.JobSummary, jobID string, n int) []schemas.Row {
 	var rows []schemas.Row
 	mine := slices.DeleteFunc(slices.Clone(all), func(s *schemas.JobSummary) bool { return s.JobID != jobID })

@@ -33,7 +33,7 @@ const (
 	ReadTimeout = time.Minute
 )
 
-// Connect returns a client with further options, once a broker has answered it. The caller closes it.
+// Connect returns a client with further options, once a broker answers it. The caller closes it.
 func Connect(ctx context.Context, cfg config.Config, further ...kgo.Opt) (*kgo.Client, error) {
 	opts, err := kafka.ClientOpts(ctx, cfg)
 	if err != nil {
@@ -72,7 +72,7 @@ func unreachable(cfg config.Config, err error) error {
 	return fmt.Errorf("%w at %s (%s): %w", errUnreachable, brokers, remedy, err)
 }
 
-// onlyHere reports whether all addresses are of this machine, where the embedded broker may be.
+// onlyHere reports whether all addresses are on this machine, so that the embedded broker may be meant.
 func onlyHere(addresses []string) bool {
 	return !slices.ContainsFunc(addresses, func(address string) bool {
 		host, _, _ := net.SplitHostPort(address)
@@ -80,7 +80,7 @@ func onlyHere(addresses []string) bool {
 	})
 }
 
-// absent is the error for a topic that cannot be read, by what Kafka reports of it.
+// absent returns the error for a topic that cannot be read, by Kafka's details of it, or nil.
 func absent(cfg config.Config, topic string, d kadm.TopicDetail) error {
 	switch {
 	case d.Err != nil && !errors.Is(d.Err, kerr.UnknownTopicOrPartition):
@@ -96,7 +96,7 @@ func absent(cfg config.Config, topic string, d kadm.TopicDetail) error {
 	return fmt.Errorf("topic %.100q at %s: %w: weir has %s", topic, brokers, errNoTopic, strings.Join(ours, ", "))
 }
 
-// topicNames are those of weir's topics, without the prefix.
+// topicNames returns the names of weir's topics, without the prefix.
 func topicNames() (names []string) {
 	for _, t := range schemas.Topics("", schemas.Sizes{}) {
 		names = append(names, t.Name)
@@ -113,7 +113,7 @@ type Reader struct {
 	IDs    map[string]string                // of these topics
 }
 
-// Open returns a reader once a broker has answered. The caller closes it.
+// Open returns a reader once a broker answers. The caller closes it.
 func Open(ctx context.Context, cfg config.Config) (*Reader, error) {
 	cl, err := Connect(ctx, cfg, kafka.ReaderOpts()...)
 	if err != nil {
@@ -122,7 +122,7 @@ func Open(ctx context.Context, cfg config.Config) (*Reader, error) {
 	return &Reader{cfg, cl, kadm.NewClient(cl), map[string]map[int32]kafka.Range{}, map[string]string{}}, nil
 }
 
-// Anew returns a reader with the same client. For it, topics end where they end for r now.
+// Anew returns a reader with the same client. It starts with the ends of topics that r knows now.
 func (r *Reader) Anew() *Reader {
 	return &Reader{r.Config, r.Client, r.Admin, maps.Clone(r.Ends), maps.Clone(r.IDs)}
 }
@@ -130,7 +130,7 @@ func (r *Reader) Anew() *Reader {
 // Close ends the client.
 func (r *Reader) Close() { r.Client.Close() }
 
-// Bounds returns where the partitions of a topic begin and end. One command asks once for each topic.
+// Bounds returns the offsets of a topic's partitions, from begin to end. Each topic is asked for once per command.
 func (r *Reader) Bounds(ctx context.Context, topic string) (map[int32]kafka.Range, error) {
 	if known := r.Ends[topic]; known != nil {
 		return known, nil
@@ -154,7 +154,7 @@ func (r *Reader) Bounds(ctx context.Context, topic string) (map[int32]kafka.Rang
 func (r *Reader) after(
 	ctx context.Context, topic string, bounds map[int32]kafka.Range, since time.Time,
 ) (map[int32]kafka.Range, error) {
-	sinceMs := max(0, since.UnixMilli()) // a negative time has a meaning of its own
+	sinceMs := max(0, since.UnixMilli()) // a negative time is a special request
 	offsets, err := r.Admin.ListOffsetsAfterMilli(ctx, sinceMs, topic)
 	if err != nil {
 		return nil, fmt.Errorf("looking for %v in %s: %w", since, topic, err)
@@ -187,7 +187,7 @@ func (r *Reader) Since(ctx context.Context, topic string, since time.Time, each 
 	return kafka.ReadRanges(ctx, r.Client, topic, ranges, each)
 }
 
-// Back reads a topic backwards in time, window by window. The first window has the records written since a time. Each
+// Back reads a topic backwards in time, window by window. The first window holds the records written since a time. Each
 // further window begins at the earlier time that next returns. It ends when next returns false, or at the topic's
 // begin, which it reports. Each record is read once.
 func (r *Reader) Back(
@@ -218,7 +218,7 @@ func (r *Reader) Back(
 	return false, err
 }
 
-// ended says that the caller has ended a read where its client, which ends too, does not.
+// ended adds the context's error if a read failed only because its client closed when the context ended.
 func ended(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && errors.Is(err, kgo.ErrClientClosed) {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)

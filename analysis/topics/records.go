@@ -14,7 +14,7 @@ import (
 )
 
 // Findings calls fn with the last record of each finding of topic findings: of one job, or of all if jobID is empty. An
-// installation may have no such topic. What is no finding is passed over.
+// installation may lack the topic. Other records are passed over.
 func (r *Reader) Findings(ctx context.Context, jobID string, fn func(*schemas.Finding)) error {
 	last := map[string][]byte{}
 	err := r.All(ctx, r.Config.Prefix+schemas.TopicFindings, func(r *kgo.Record) error {
@@ -40,11 +40,11 @@ func (r *Reader) Findings(ctx context.Context, jobID string, fn func(*schemas.Fi
 	return nil
 }
 
-// Jobs returns the last record of each job whose records are wanted.
+// Jobs returns the last record of each job, of the records that want accepts.
 func (r *Reader) Jobs(ctx context.Context, want func(*kgo.Record) bool) (map[schemas.JobKey]*schemas.Job, error) {
 	last := map[string][]byte{}
 	err := r.All(ctx, r.Config.Prefix+schemas.TopicJobs, func(r *kgo.Record) error {
-		if delete(last, string(r.Key)); len(r.Value) > 0 && want(r) { // a tombstone has no value
+		if delete(last, string(r.Key)); len(r.Value) > 0 && want(r) { // the value of a tombstone is empty
 			last[string(r.Key)] = r.Value
 		}
 		return nil

@@ -92,8 +92,7 @@ func topicName(prefix, given string) string {
 	return prefix + given
 }
 
-// recordOf shows any record, also one that weir cannot read: tail is what an administrator looks with when something
-// is wrong.
+// recordOf shows any record, even one that weir cannot decode: administrators use tail to find faults.
 func recordOf(r *kgo.Record) TailRecord {
 	t := TailRecord{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli()}
 	if r.Key != nil {
@@ -121,8 +120,8 @@ func recordOf(r *kgo.Record) TailRecord {
 // shownHead is how many bytes Text shows of a Reject's head.
 const shownHead = 24
 
-// Text returns the value on one printable line: a summary, a finding or a job in words, all else as JSON. Of a Reject's
-// head it has the first bytes, in hex.
+// Text returns the value on one printable line: a summary, a finding or a job in words, all else as JSON. A Reject's
+// head is cut to its first bytes, in hex.
 func (t *TailRecord) Text() string {
 	if record, err := schemas.Unmarshal(t.record); err == nil {
 		if text, ok := readable(record); ok {

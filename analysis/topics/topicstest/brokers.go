@@ -16,7 +16,7 @@ type Brokers struct {
 	cl     *kgo.Client
 }
 
-// NewBrokers starts one. The configuration has the archive in dir.
+// NewBrokers starts a broker. The archive of the configuration is in dir.
 func NewBrokers(t testing.TB, dir string) *Brokers {
 	t.Helper()
 	broker := kafkatest.Broker(t)

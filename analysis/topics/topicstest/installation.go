@@ -73,7 +73,7 @@ func (i *Installation) Put(topic string, partition int32, r schemas.Record) {
 	}
 }
 
-// Together puts records in one transaction: a reader of what is committed sees all of them at once.
+// Together puts records in one transaction: a reader of committed records sees all of them at once.
 func (i *Installation) Together(topic string, records ...schemas.Record) {
 	i.T.Helper()
 	tx := kafkatest.Client(i.T, i.Config.Kafka.Brokers, kgo.TransactionalID("together"))
@@ -135,7 +135,7 @@ func (i *Installation) Write(topic string, atMs int64, r schemas.Record, key str
 	return uint64(len(value))
 }
 
-// Tell writes a record with its key, now; nil is a tombstone.
+// Tell writes a record with its key, now; a nil record is a tombstone.
 func (i *Installation) Tell(topic, key string, r schemas.Record) {
 	i.T.Helper()
 	var value []byte
