@@ -9,7 +9,7 @@ import (
 	"github.com/weirhpc/weir/sink/compact"
 )
 
-// jobRow has the columns of a total that say whose it is, and whether it can be copied.
+// jobRow has the columns of a total that identify the job, and decide whether the total can be copied.
 type jobRow struct {
 	JobID   string `parquet:"job_id,dict"`
 	Restart int32  `parquet:"restart"`
@@ -18,9 +18,9 @@ type jobRow struct {
 	Final   bool   `parquet:"final"`
 }
 
-// unchanged returns the jobs whose totals can be copied from the file that is there. They were final, and they began on
-// the same date. No file that came since has rows of them, and they have no namesakes. On a date that goes on, these
-// are nearly all jobs.
+// unchanged returns the jobs with totals that can be copied from the existing file. They were final, they began on the
+// same date, and they have no namesakes. No newer file contains rows of them. On a date that goes on, these are nearly
+// all jobs.
 func (m *maker) unchanged(there *recipe, p plan, path string) (map[schemas.JobKey]bool, error) {
 	if there == nil || there.topic != p.recipe.topic {
 		return nil, nil
@@ -66,7 +66,7 @@ func (m *maker) unchanged(there *recipe, p plan, path string) (map[schemas.JobKe
 	return same, nil
 }
 
-// without returns inputs whose jobs are not among the given ones.
+// without returns the inputs without the given jobs.
 func without(inputs []compact.Inputs, jobs map[schemas.JobKey]bool) (rest []compact.Inputs) {
 	for _, in := range inputs {
 		in.Jobs = slices.DeleteFunc(slices.Clone(in.Jobs), func(k schemas.JobKey) bool { return jobs[k] })
@@ -77,7 +77,7 @@ func without(inputs []compact.Inputs, jobs map[schemas.JobKey]bool) (rest []comp
 	return rest
 }
 
-// copier adds totals of an old file to a new one, in order between those that are new.
+// copier adds totals of an old file to a new one, in order between the new totals.
 type copier struct {
 	path string
 	add  func(*Total) error

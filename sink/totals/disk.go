@@ -28,7 +28,7 @@ const (
 // stagePrefix begins the names in the stage.
 const stagePrefix = dirName + "-"
 
-// disk does what a run does to the archive.
+// disk carries out the actions of a run on the archive.
 type disk struct {
 	dir string
 	// before is called ahead of each action, and may fail in its place. With errDone the action counts as done. It is
@@ -57,7 +57,7 @@ func (d *disk) syncDir(dir string) error {
 	return d.do(actSyncDir, dir, func() error { return sink.SyncDir(dir) })
 }
 
-// removeStaged deletes what runs that died left in the stage.
+// removeStaged deletes the files of dead runs in the stage.
 func (d *disk) removeStaged() {
 	left, err := filepath.Glob(d.staged("*"))
 	if err != nil {
@@ -91,7 +91,7 @@ func (d *disk) make(path string, fill func(io.Writer) error) error {
 	return nil
 }
 
-// own gives a file to the owner of the archive. Otherwise its user could not replace what root made.
+// own gives a file to the owner of the archive. Otherwise the owner could not replace the files of root.
 func (d *disk) own(path string) error {
 	info, err := os.Stat(d.dir)
 	if err != nil || os.Geteuid() != 0 {

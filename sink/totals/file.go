@@ -112,13 +112,13 @@ func (w *writer) end(r recipe) error {
 	return cmp.Or(r.put(w.out.SetKeyValueMetadata, w.rows), w.out.Close(), w.buffered.Flush())
 }
 
-// damaged names a file, and the remedy: totals can be made again as long as the archive has what they are made of.
+// damaged names a file, and the remedy: totals can be made again as long as the archive still holds their sources.
 func damaged(path string, err error) error {
 	return fmt.Errorf("%w: %s: %w: delete it, and it is made again", errBadFile, path, err)
 }
 
-// read calls each with every row of a file of the archive's tables. The columns are those of T, and head looks at the
-// footer first. It returns fs.ErrNotExist if there is no file.
+// read calls each with every row of a file of the archive's tables, in the columns of T. head looks at the footer
+// first. It returns fs.ErrNotExist if there is no file.
 func read[T any](path string, head func(lookup func(string) (string, bool)) error, each func(*T) error) (err error) {
 	file, err := sink.OpenRegular(path, os.O_RDONLY)
 	if err != nil {
@@ -161,7 +161,7 @@ func read[T any](path string, head func(lookup func(string) (string, bool)) erro
 	}
 }
 
-// made returns what a file of totals was made of, and its rows; nil if there is none.
+// made returns the recipe of a file of totals, and the number of its rows; nil if there is no file.
 func made(path string) (r *recipe, rows int64, err error) {
 	var found recipe
 	err = read[Total](path, func(lookup func(string) (string, bool)) (err error) {

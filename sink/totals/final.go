@@ -40,7 +40,7 @@ type stage struct {
 	sameTopic  func(a, b string) bool
 }
 
-// through returns when the last interval ended that all partitions of all stages closed, and what keeps it from being
+// through returns the end of the last interval that all partitions of all stages closed, and the reason why it is not
 // later.
 func through(stages ...stage) (ms int64, reason string) {
 	ms = math.MaxInt64
@@ -62,8 +62,8 @@ func through(stages ...stage) (ms int64, reason string) {
 	return ms, reason
 }
 
-// behind returns what of a topic the archive lacks. The bounds count all records, also of open transactions. An archive
-// that cannot be one of this topic is reported.
+// behind returns the offsets of a topic that the archive lacks. The bounds count all records, also of open
+// transactions. If the archive cannot be of this topic, behind returns a reason.
 func behind(positions map[int32]int64, bounds map[int32]kafka.Range) (lacks map[int32]kafka.Range, reason string) {
 	lacks = map[int32]kafka.Range{}
 	for _, p := range slices.Sorted(maps.Keys(bounds)) {

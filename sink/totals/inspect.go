@@ -31,13 +31,13 @@ func Sizes(dir string) (map[string]Stats, error) {
 	return all, err
 }
 
-// Verified is what Verify found in a date.
+// Verified is the result of Verify for a date.
 type Verified struct {
 	Table string `json:"table"`
 	Date  string `json:"date"`
 	Rows  int64  `json:"rows"`
-	// Outdated: the archive has other rows or jobs by now, or some of them were deleted. Then the totals are not
-	// compared.
+	// Outdated is true if the archive contains other rows or jobs by now, or if some of them were deleted. Then the
+	// totals are not compared.
 	Outdated bool     `json:"outdated"`
 	Faults   []string `json:"faults"`
 }
@@ -83,7 +83,7 @@ func Verify(ctx context.Context, dir, topic string, dates []string, report func(
 	return nil
 }
 
-// errDiffers is returned when a total is not what its rows give.
+// errDiffers is returned when a total differs from its rows.
 var errDiffers = errors.New("its totals are not those of the archive's rows: delete it, and it is made again")
 
 // verify compares the totals of a date with new ones. The caller holds the lock.

@@ -29,7 +29,7 @@ const (
 //
 // The order of the reads makes it right while services run. The archive was listed first, the Progress of collect and
 // merge is read next, and the end of job-summary last. So all summaries that a Progress promises lie before that end.
-// What the archive lacks up to there is read, and these jobs wait.
+// Ask reads the summaries before it that the archive lacks, and their jobs wait.
 func Ask(ctx context.Context, cfg config.Config, cl *kgo.Client, a Archived) (f Frontier, err error) {
 	defer func() { err = kafka.Explain(cfg.Kafka, err) }()
 	k := &asker{cfg: cfg, cl: cl, adm: kadm.NewClient(cl)}
@@ -125,7 +125,7 @@ func (k *asker) waiting(ctx context.Context, a Archived, f *Frontier) (map[schem
 	jobs := map[schemas.JobKey]int64{}
 	err = kafka.ReadRanges(ctx, k.cl, topic, lacks, func(r *kgo.Record) error {
 		if key, is := parseKey(string(r.Key)); is {
-			at := int64(math.MinInt64) // of what cannot be decoded
+			at := int64(math.MinInt64) // for a record that cannot be decoded
 			if v, err := schemas.Unmarshal(r.Value); err == nil {
 				if s, is := v.(*schemas.JobSummary); is {
 					at = s.IntervalStart

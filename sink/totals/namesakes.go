@@ -74,7 +74,7 @@ func alone(j jobs.Life) span {
 	return span{hours(*j.StartMs - lateEndMs), hours(j.EndMs + lateEndMs + hourMs - 1)}
 }
 
-// span returns the span of a life, and the times at which a namesake bounds it. The id passes on where the later one
+// span returns the span of a life, and the times at which a namesake bounds it. The id passes on when the later life
 // begins.
 func (n namesakes) span(j jobs.Life) (s span, cuts []int64) {
 	s = alone(j)

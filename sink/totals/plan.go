@@ -18,7 +18,7 @@ import (
 type picked struct {
 	jobs.Life
 	span
-	cuts  []int64 // where a namesake bounds the span
+	cuts  []int64 // times at which a namesake bounds the span
 	final bool
 }
 
@@ -79,7 +79,7 @@ func touched(all []picked, known []string) (dates []string, of map[string][]sche
 	return dates, of
 }
 
-// recipe is what a file of totals is made of. It is the same before and after a compaction.
+// recipe lists the sources of a file of totals. It is the same before and after a compaction.
 type recipe struct {
 	topic string
 	jobs  string   // a hash of the jobs, their lives, and whether they are final
@@ -109,7 +109,7 @@ func recipeOf(topic string, all []picked, dates []compact.Inputs) recipe {
 	return r
 }
 
-// lineage returns the lineage of a date; empty if it has none.
+// lineage returns the lineage of a date; empty if the date is not in the recipe.
 func (r recipe) lineage(date string) string {
 	for _, made := range r.dates {
 		if of, lineage, _ := strings.Cut(made, " "); of == date {
@@ -123,18 +123,18 @@ func (r recipe) same(o recipe) bool {
 	return r.topic == o.topic && r.jobs == o.jobs && slices.Equal(r.dates, o.dates)
 }
 
-// verdict is what becomes of a date's totals.
+// verdict is the decision about a date's totals.
 type verdict int
 
 const (
 	leave verdict = iota // they are as they should be
-	keep                 // they are made of more than the archive has today
+	keep                 // some of their sources are no longer in the archive
 	write
 )
 
-// decide compares what a file of totals was made of with what it would be made of now. there is nil if there is no
-// file. A file without a job is not begun. present reports whether the archive has files of a date. If users deleted
-// them, and the file was made of them, then it stays as it is.
+// decide compares the recipe of a file of totals with the recipe of today. there is nil if there is no file. A file
+// without a job is not begun. present reports whether the archive has files of a date. A file of totals stays unchanged
+// if users deleted a date that it was made of.
 func decide(there *recipe, now recipe, jobs int, present func(date string) bool) (v verdict, lost string) {
 	switch {
 	case there == nil && jobs == 0:

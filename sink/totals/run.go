@@ -24,7 +24,7 @@ var (
 	ErrFailed = errors.New("not all totals were made")
 )
 
-// Options say what to make.
+// Options select the totals to make, and configure the run.
 type Options struct {
 	Dir, Topic string
 	Dates      []string // of jobs' ends; empty: all
@@ -32,7 +32,7 @@ type Options struct {
 	Frontier func(context.Context, Archived) (Frontier, error)
 	Interim  bool          // also totals of jobs that ended and are not final
 	Wait     time.Duration // for readers to let go of the archive
-	// Report is called with each date that was asked for, or changed, or has jobs that wait.
+	// Report is called with each date that was requested, changed, or still has waiting jobs.
 	Report func(Date)
 	// Progress is called while small files are read.
 	Progress func(date string, rows int64)
@@ -51,7 +51,7 @@ const (
 	Failed    = "failed"
 )
 
-// Date reports what became of a date.
+// Date reports the outcome for a date.
 type Date struct {
 	Date    string  `json:"date"`
 	State   string  `json:"state"`
@@ -64,8 +64,8 @@ type Date struct {
 	Reason  string  `json:"reason,omitempty"`
 }
 
-// Run makes the totals of all jobs that are final, date by date. A date whose totals are made of what the archive has
-// is left alone. A date that fails does not keep the others: the error is then ErrFailed.
+// Run makes the totals of all jobs that are final, date by date. A date is left alone if its totals already match their
+// sources. If a date fails, Run continues with the others, and returns ErrFailed.
 func Run(ctx context.Context, o Options) error { return newMaker(o).run(ctx) }
 
 // maker is one run.
@@ -151,7 +151,7 @@ func (m *maker) run(ctx context.Context) error {
 	return nil
 }
 
-// errStop ends a run where a test lets it crash: nothing is cleared up.
+// errStop ends a run at the point of a crash in a test: nothing is cleared up.
 var errStop = errors.New("stopped")
 
 // one makes the totals of a date, and reports it.
@@ -182,10 +182,10 @@ func (m *maker) one(ctx context.Context, date string) (err error) {
 	return nil
 }
 
-// read writes the totals of a date into the stage if they are not those that are there. The caller holds the lock.
+// read writes the totals of a date into the stage, unless the existing file is up to date. The caller holds the lock.
 func (m *maker) read(ctx context.Context, date string, report *Date) error {
 	p, err := m.plan(date)
-	if err != nil { // a compaction may have replaced what was listed
+	if err != nil { // a compaction may have replaced listed files
 		if p, err = m.planAnew(date, m.survey); err != nil {
 			return err
 		}
@@ -237,7 +237,7 @@ func (m *maker) make(ctx context.Context, date string, p plan, report *Date) err
 	})
 	if err != nil {
 		if !errors.Is(err, errStop) {
-			_ = os.Remove(staged) // the next run deletes what stays
+			_ = os.Remove(staged) // if this fails, the next run deletes the file
 		}
 		return err
 	}

@@ -21,8 +21,8 @@ import (
 const recentRows = time.Hour
 
 // Running calls out with the totals so far of all jobs that run. These have rows in the archive's last hour, and no end
-// in archive/jobs. It writes nothing to the archive. It returns the end of the last interval that the archive has:
-// later rows are only in the topic.
+// in archive/jobs. It writes nothing to the archive. It returns the end of the last interval in the archive: later rows
+// are only in the topic.
 func Running(ctx context.Context, o Options, out func(*Total) error) (untilMs int64, err error) {
 	scratch, err := os.MkdirTemp("", "weir-totals-")
 	if err != nil {
@@ -66,7 +66,7 @@ func Running(ctx context.Context, o Options, out func(*Total) error) (untilMs in
 	return untilMs, err
 }
 
-// running returns the jobs that run, sorted, and where the archive ends.
+// running returns the jobs that run, sorted, and the end of the archive.
 func (m *maker) running() (all []schemas.JobKey, untilMs int64, err error) {
 	for _, of := range m.files {
 		for _, f := range of {
@@ -103,7 +103,7 @@ func (m *maker) running() (all []schemas.JobKey, untilMs int64, err error) {
 	return all, untilMs, nil
 }
 
-// recentRow has the columns of a row that say whose it is, and of when.
+// recentRow has the columns of a row that identify its job and interval.
 type recentRow struct {
 	JobID         string `parquet:"job_id,dict"`
 	Restart       int32  `parquet:"restart"`
@@ -157,8 +157,8 @@ func (m *maker) lastEnds(all []schemas.JobKey) (map[schemas.JobKey]int64, error)
 	return last, nil
 }
 
-// since returns the inputs that contain the hours of the jobs. It goes back until a date has no rows of any of these
-// jobs. Dates before the end of a job's last namesake are left out.
+// since returns the inputs that contain the hours of the jobs. It goes back in time until a date without rows of any of
+// these jobs. Dates before the end of a job's last namesake are left out.
 func (m *maker) since(all []schemas.JobKey, from map[schemas.JobKey]int64) (inputs []compact.Inputs, err error) {
 	cuts := map[schemas.JobKey][]int64{}
 	for k, at := range from {

@@ -43,7 +43,7 @@ func (m *maker) archived() Archived {
 	return a
 }
 
-// look returns what the hours of a date are read from.
+// look returns the sources of a date's hours.
 func (m *maker) look(date string) (compact.Inputs, error) {
 	if err := cmp.Or(m.holes[""], m.holes[date]); err != nil {
 		return compact.Inputs{}, err
@@ -69,13 +69,13 @@ func (m *maker) relist(dates []compact.Inputs) error {
 	return nil
 }
 
-// plan is what a date's totals would be made of.
+// plan lists the jobs and the sources for a date's totals.
 type plan struct {
 	jobs    []picked
 	waiting []picked
 	inputs  []compact.Inputs
 	recipe  recipe
-	same    map[schemas.JobKey]bool // jobs whose totals are copied
+	same    map[schemas.JobKey]bool // jobs with copied totals
 }
 
 func (m *maker) plan(date string) (p plan, err error) {
@@ -89,7 +89,7 @@ func (m *maker) plan(date string) (p plan, err error) {
 		if err != nil {
 			return p, err
 		}
-		p.jobs, p.waiting = pick(ended, m.namesakes, func(j *picked) bool { // what was final once stays so
+		p.jobs, p.waiting = pick(ended, m.namesakes, func(j *picked) bool { // a final life stays final
 			return final(j) || slices.ContainsFunc(was[j.JobKey], j.has)
 		}, m.Interim)
 	}
@@ -97,7 +97,7 @@ func (m *maker) plan(date string) (p plan, err error) {
 	return p, err
 }
 
-// whose returns the life of a job in which an interval lies; nil if it gets no totals.
+// whose returns the life of a job that contains an interval; nil if that life gets no totals.
 func (p *plan) whose(k schemas.JobKey, ms int64) *picked {
 	at, _ := slices.BinarySearchFunc(p.jobs, k, func(j picked, k schemas.JobKey) int {
 		return compact.CompareJobs(j.JobKey, k)
@@ -110,7 +110,7 @@ func (p *plan) whose(k schemas.JobKey, ms int64) *picked {
 	return nil
 }
 
-// find sets what the totals of the plan's jobs are made of.
+// find sets the inputs and the recipe of the plan.
 func (m *maker) find(p *plan) error {
 	dates, of := touched(p.jobs, m.known)
 	cuts := map[schemas.JobKey][]int64{}

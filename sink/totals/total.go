@@ -68,7 +68,7 @@ type Total struct {
 	Final          bool  `parquet:"final" json:"final"`
 }
 
-// life is a metric of a job whose hours come in time order.
+// life collects the hours of a metric of a job, in time order.
 type life struct {
 	*compact.Life
 	of        *picked
@@ -114,7 +114,8 @@ func (l *life) total(final bool) Total {
 	return t
 }
 
-// keepFinite makes null of numbers that are not finite. JSON has none, and only damaged files lead to one.
+// keepFinite replaces numbers that are not finite by null. JSON cannot express them, and only damaged files lead to
+// one.
 func (t *Total) keepFinite() {
 	for _, cell := range []**float64{
 		&t.Mean, &t.Min, &t.Max, &t.Stddev, &t.NodeStddevRMS, &t.LowNodeShare, &t.HighNodeShare, &t.D0, &t.D1, &t.D2,
@@ -186,7 +187,7 @@ func (f *folder) add(r *compact.Rollup) error {
 	return nil
 }
 
-// flush gives away what is open.
+// flush passes the open totals to out.
 func (f *folder) flush() error {
 	var all []Total
 	for _, l := range f.open {
