@@ -32,7 +32,7 @@ const (
 	ActRemove  = "remove"
 )
 
-// ErrDone makes an action count as done where Before returns it.
+// ErrDone makes an action count as done if Before returns it.
 var ErrDone = errors.New("done")
 
 // Dated replaces whole files of a table with one file per date. The table's writers exclude each other by a lock, and
@@ -84,7 +84,7 @@ func (d Dated) Dates() (dates []string, err error) {
 
 func (d Dated) new() string { return filepath.Join(sink.StagePath(d.Dir), d.Name+"-new") }
 
-// Committed returns the directory whose name makes new files valid.
+// Committed returns the directory that makes new files valid by its name.
 func (d Dated) Committed() string { return filepath.Join(sink.StagePath(d.Dir), d.Name+"-commit") }
 
 // Lock takes the lock that the writers of the table have among them.

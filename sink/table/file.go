@@ -25,11 +25,11 @@ const (
 	maxHashes = 4 << 10 // of ids in a footer
 )
 
-// index is what a footer has of the ids in a file.
+// index summarizes the ids in a file. The footer stores it.
 type index struct {
 	rows        int64
 	first, last string
-	hashes      []byte // of all ids, four bytes each; empty if there are too many, or if the table has none
+	hashes      []byte // of all ids, four bytes each; empty if there are too many, or if the table does not keep them
 }
 
 // hashOf returns the hash of a job's id in a footer.
@@ -54,7 +54,7 @@ func (x *index) complete(hashes bool) index {
 	return *x
 }
 
-// mayHave returns false if the file has none of the jobs.
+// mayHave returns false if the file certainly contains none of the jobs.
 func (x *index) mayHave(ids map[string]bool) bool {
 	hashes := map[uint32]bool{}
 	for id := range ids {

@@ -42,7 +42,7 @@ var (
 )
 
 // Follower keeps a table of the archive up to date with a compacted topic: one goroutine. It reads the topic from its
-// beginning at each start, and so never loses a row that the topic still has.
+// beginning at each start, and so never loses a row that is still in the topic.
 type Follower[R any] struct {
 	Config config.Config
 	Log    *slog.Logger
@@ -64,17 +64,17 @@ type Follower[R any] struct {
 	brokers *kafka.Brokers
 	topicID string
 	next    int64 // the next offset to read
-	// pending has the newest record of each key that is not known to be in the archive, as a row.
+	// pending holds, as a row, the newest record of each key that is not known to be in the archive.
 	pending map[Key]R
 	due     time.Time // when pending is written; zero if it is empty
 	stuck   bool      // the last write left pending as it was
 	asked   time.Time // when the topic's id was last looked at
 
-	// left lists the dates with an unusable file. Their rows are not kept in memory: the topic has them.
+	// left lists the dates with an unusable file. Their rows are not kept in memory: they are still in the topic.
 	left map[string]leftOut
 
 	reading, writing retry.Trouble
-	told             map[string]bool // faults of files that the log has
+	told             map[string]bool // faults of files already logged
 }
 
 // leftOut is a date that is left out, because its file cannot be used.
@@ -108,7 +108,7 @@ func NewFollower[T schemas.Record, R any](cfg config.Config, log *slog.Logger, m
 	}
 }
 
-// Run keeps the table until ctx ends. Then it reads to the topic's end, for at most Patience, and writes what is left.
+// Run keeps the table until ctx ends. Then it reads to the topic's end, for at most Patience, and writes the rest.
 // Nothing ends it before. It logs trouble and goes on. Several may share a directory.
 func (f *Follower[R]) Run(ctx context.Context) {
 	// A row may be moving to another date since a sink was killed.
@@ -185,7 +185,7 @@ func (f *Follower[R]) path(date string) string {
 	return f.table.Path(f.Config.Sink.Dir, date)
 }
 
-// SameFile reports whether nobody has changed a file, or its rights, between two looks.
+// SameFile reports whether a file and its rights stayed unchanged between two looks.
 func SameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && changed(a).Equal(changed(b))
 }
@@ -265,7 +265,7 @@ func (f *Follower[R]) take(r *kgo.Record) {
 	}
 }
 
-// flush writes what is pending if it is due, or too much. What cannot be written is tried again a period later.
+// flush writes the pending rows if they are due or too many. If that fails, it tries again a period later.
 func (f *Follower[R]) flush(ctx context.Context, now time.Time) {
 	full := len(f.pending) >= mostPending && !f.stuck
 	if f.due.IsZero() || now.Before(f.due) && !full {
@@ -313,7 +313,7 @@ func (f *Follower[R]) leaveOut(bad map[string]error, now time.Time) {
 		l, has := f.left[date]
 		if !has {
 			l.since = now
-			// One that has just changed may be sound by now.
+			// A file that changed just now may be sound already.
 			if info, err := os.Stat(f.path(date)); err == nil && changed(info).Before(now.Add(-time.Second)) {
 				l.file = info
 			}
@@ -323,7 +323,7 @@ func (f *Follower[R]) leaveOut(bad map[string]error, now time.Time) {
 	}
 }
 
-// writeNow writes what is pending, due or not.
+// writeNow writes the pending rows, due or not.
 func (f *Follower[R]) writeNow(ctx context.Context) {
 	if len(f.pending) > 0 {
 		f.due = time.Now()
@@ -331,7 +331,7 @@ func (f *Follower[R]) writeNow(ctx context.Context) {
 	}
 }
 
-// finish reads the rest of the topic as far as the brokers answer, and writes what is pending.
+// finish reads the rest of the topic as far as the brokers answer, and writes the pending rows.
 func (f *Follower[R]) finish(ctx context.Context) {
 	timed, cancel := context.WithTimeout(ctx, f.Patience)
 	err := f.drain(timed)

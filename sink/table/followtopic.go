@@ -44,8 +44,8 @@ func (f *Follower[R]) connect(ctx context.Context) (*kgo.Client, error) {
 	return cl, nil
 }
 
-// leave writes what is pending from a topic that is gone. What cannot be written loses against every record of the new
-// topic.
+// leave writes the pending rows of a topic that is gone. Rows that cannot be written lose against every record of the
+// new topic.
 func (f *Follower[R]) leave(ctx context.Context) {
 	f.writeNow(ctx)
 	for k, r := range f.pending {
@@ -61,7 +61,7 @@ func (f *Follower[R]) bounds(ctx context.Context, cl *kgo.Client) (start, end in
 	return kafka.Bounds(ctx, kadm.NewClient(cl), f.Topic, 0)
 }
 
-// identify notes the id of the topic. It returns errReplaced if the topic has another one than before.
+// identify notes the id of the topic. It returns errReplaced if the id differs from the previous one.
 func (f *Follower[R]) identify(ctx context.Context, cl *kgo.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, assignLimit)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// seen is what the files of all dates have of some jobs. Rows may be reduced to T.
+// seen holds the rows of some jobs in the files of all dates. Rows may be reduced to T.
 type seen[T any] map[string]*seenFile[T]
 
 type seenFile[T any] struct {

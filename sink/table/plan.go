@@ -17,17 +17,16 @@ func (t *Table[R]) held(r *R, date string) held {
 	return held{t.Key(r), t.Life(r), date, *t.Position(r)}
 }
 
-// edit says how the file of a date changes. Rows are put in, in place of those with the same key. Rows go that are in
+// edit describes the change of a date's file. The rows in put replace rows with the same key. The rows in drop are in
 // another file now.
 type edit[R any] struct {
 	put  map[Key]R
 	drop map[Key]bool
 }
 
-// plan returns how the files must change so that each life of a job has one row, made of its newest record. rows are
-// the jobs' rows in all files. records may be newer or older than these rows. A record replaces all older rows and
-// records of the same life. Rows of other lives stay: they belong to namesakes. A record that agrees with its row
-// changes nothing.
+// plan returns the changes after which each life of a job has one row, made of its newest record. rows are the jobs'
+// rows in all files. records may be newer or older than these rows. A record replaces all older rows and records of the
+// same life. Rows of other lives stay: they belong to namesakes. A record that agrees with its row changes nothing.
 func (t *Table[R]) plan(rows []held, records map[Key]R) map[string]*edit[R] {
 	of := map[Number][]held{}
 	for _, h := range rows {

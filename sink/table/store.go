@@ -188,7 +188,7 @@ func (s *Store[R]) copyRows(w *writer[R], date, topicID string, e *edit[R]) erro
 	return failed
 }
 
-// WriteFile makes a file, durably. Nobody reads it before it has its name.
+// WriteFile makes a file, durably. Nobody reads it before it gets its name.
 func (d Dated) WriteFile(path string, fill func(io.Writer) error) (err error) {
 	var out *os.File
 	err = d.Do(ActCreate, path, func() error {

@@ -58,13 +58,13 @@ type Table[R any] struct {
 	// Version is the version of the columns and keys. A weir that knows fewer columns must not rewrite a file without
 	// the others.
 	Version int
-	// Hashes reports whether footers have a hash of each job's id. They tell which files do not have a job.
+	// Hashes reports whether footers hold a hash of each job's id. Readers use them to skip files without a job.
 	Hashes   bool
 	Number   func(*R) Number
 	Life     func(*R) Life       // of the job
-	Date     func(*R) string     // the date whose file has the row
-	Position func(row *R) *int64 // where a row keeps the offset of its record; Earlier for one of another topic
-	schema   func() sink.Schema  // of a file: that of an empty one
+	Date     func(*R) string     // date of the row's file
+	Position func(row *R) *int64 // field with the offset of the row's record; Earlier if the record is of another topic
+	schema   func() sink.Schema  // of a file, taken from an empty one
 }
 
 // New returns a table with this description.
@@ -82,8 +82,8 @@ func (t *Table[R]) Path(dir, date string) string { return Dated{Dir: dir, Name: 
 // Dates returns the dates that have a file, oldest first.
 func (t *Table[R]) Dates(dir string) ([]string, error) { return Dated{Dir: dir, Name: t.Name}.Dates() }
 
-// Stat returns how many rows the file of a date claims to have, and its size in bytes. It reads the footer alone. A
-// date without a file has none.
+// Stat returns the number of rows that the file of a date claims, and its size in bytes. It reads the footer alone. It
+// returns zeros for a date without a file.
 func (t *Table[R]) Stat(dir, date string) (rows, bytes int64, err error) {
 	path := t.Path(dir, date)
 	info, err := os.Stat(path)
@@ -120,7 +120,7 @@ func (t *Table[R]) Each(dir, date string, fn func(*R) error) error {
 	return cmp.Or(stopped, err)
 }
 
-// Check reads the file of a date as Each does, and returns how many rows it has.
+// Check reads the file of a date as Each does, and returns the number of its rows.
 func (t *Table[R]) Check(dir, date string) (rows int64, err error) {
 	err = t.Each(dir, date, func(*R) error { rows++; return nil })
 	return rows, err
@@ -152,7 +152,7 @@ func (t *Table[R]) Find(ctx context.Context, dir, jobID string) (rows []R, err e
 	return rows, err
 }
 
-// Put writes rows into the archive in dir, as a Follower does that has read their records. It fails if the file of one
+// Put writes rows into the archive in dir, as a Follower does after reading their records. It fails if the file of one
 // of their dates cannot be used.
 func (t *Table[R]) Put(ctx context.Context, dir, topic, topicID string, rows []R) error {
 	records := t.Newest(rows)
@@ -175,8 +175,8 @@ func (t *Table[R]) Newest(rows []R) map[Key]R {
 	return newest
 }
 
-// Columns calls fn with the rows of a date in some columns: those of C, by name. There must be as many as the footer
-// claims. It returns fs.ErrNotExist if there is no file.
+// Columns calls fn with the rows of a date, reduced to the columns of C, by name. It returns an error if the number of
+// rows differs from the footer, and fs.ErrNotExist if there is no file.
 func Columns[C, R any](t *Table[R], dir, date string, fn func(*C), names ...string) error {
 	f, err := t.open(t.Path(dir, date))
 	if err != nil {
