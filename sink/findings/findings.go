@@ -43,7 +43,7 @@ func Stat(dir, date string) (findings, bytes int64, err error) { return files.St
 // Each calls fn with every finding of a date, as table.Table does.
 func Each(dir, date string, fn func(*Row) error) error { return files.Each(dir, date, fn) }
 
-// Write writes the final ones of some findings into the archive in dir, as a sink does that has read their records.
+// Write writes the final ones of some findings into the archive in dir, as a sink does after reading their records.
 // Their places in the slice are their offsets. It fails if the file of one of their dates cannot be used.
 func Write(ctx context.Context, dir, topic string, records []schemas.Finding) error {
 	var rows []Row

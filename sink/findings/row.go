@@ -9,7 +9,7 @@ import (
 	"github.com/weirhpc/weir/sink/table"
 )
 
-// Row is a final finding. What a user may rely on has a row in docs/archive.md.
+// Row is a final finding. Users may rely on the columns in docs/archive.md.
 type Row struct {
 	Cluster       string   `parquet:"cluster,dict" json:"cluster"`
 	JobID         string   `parquet:"job_id,dict" json:"job_id"`
@@ -59,8 +59,8 @@ func (r *Row) life() table.Life {
 	return l
 }
 
-// date returns the date whose file has the row: that on which the last evaluated interval ended. The job ended then, or
-// an interval later.
+// date returns the date of the row's file, on which the last evaluated interval ended. The job ended then, or an
+// interval later.
 func (r *Row) date() string { return time.UnixMilli(r.AsOf + r.IntervalMs).UTC().Format(time.DateOnly) }
 
 // rowOf returns the row of a record of topic findings, or false for a finding that may still change.

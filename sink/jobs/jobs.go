@@ -27,7 +27,7 @@ func NewMetrics(registry prometheus.Registerer) *table.Metrics {
 }
 
 // Run keeps the jobs of topic jobs in the archive until ctx ends, as table.Follower does. So it never loses a job that
-// the topic still has.
+// is still in the topic.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *table.Metrics) {
 	newFollower(cfg, log, metrics).Run(ctx)
 }
@@ -50,7 +50,7 @@ func Stat(dir, date string) (jobs, bytes int64, err error) { return files.Stat(d
 // Each calls fn with every job of a date, as table.Table does.
 func Each(dir, date string, fn func(*Row) error) error { return files.Each(dir, date, fn) }
 
-// Check reads the file of a date as Each does, and returns how many jobs it has.
+// Check reads the file of a date as Each does, and returns the number of its jobs.
 func Check(dir, date string) (jobs int64, err error) { return files.Check(dir, date) }
 
 // Find returns the lives of all jobs with an id from the archive in dir, the earliest first, as table.Table does. If
@@ -67,7 +67,7 @@ func InTime(a, b Row) int {
 		cmp.Compare(a.Cluster, b.Cluster))
 }
 
-// Put writes rows of jobs into the archive in dir, as a sink does that has read their records. It fails if the file of
+// Put writes rows of jobs into the archive in dir, as a sink does after reading their records. It fails if the file of
 // one of their dates cannot be used.
 func Put(ctx context.Context, dir, topic, topicID string, rows []Row) error {
 	return files.Put(ctx, dir, topic, topicID, rows)

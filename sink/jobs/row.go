@@ -1,5 +1,5 @@
-// Package jobs keeps the jobs of topic jobs in the archive, for ever: one row for each life of a job that has ended.
-// The topic forgets them after some days.
+// Package jobs keeps the jobs of topic jobs in the archive, for ever: one row for each life of a job after its end. The
+// topic forgets them after some days.
 package jobs
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/weirhpc/weir/sink/table"
 )
 
-// Row is a job that has ended, with its last state. What the scheduler does not say is nil.
+// Row is a job after its end, with its last state. Fields that the scheduler does not report are nil.
 type Row struct {
 	Cluster   string   `parquet:"cluster,dict" json:"cluster"`
 	JobID     string   `parquet:"job_id,dict" json:"job_id"`
@@ -55,14 +55,13 @@ func (r *Row) Life() table.Life {
 	return table.Life{From: r.End - 1, To: r.End}
 }
 
-// date returns the date whose file has the row.
+// date returns the date of the row's file.
 func (r *Row) date() string { return time.UnixMilli(r.End).UTC().Format(time.DateOnly) }
 
 // lastTime is the end of the year 2100. No job ends later, and years have four digits.
 var lastTime = time.Date(2101, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 
-// rowOf returns the row of a record of topic jobs. It returns false for one of a job that has not ended, or that never
-// ran.
+// rowOf returns the row of a record of topic jobs. It returns false if the job never ran or has not ended.
 func rowOf(cluster string, j *schemas.Job, offset int64) (Row, bool) {
 	if !schemas.Over(j.State) || possible(j.End) == nil || !schemas.ValidJobID(j.JobID) || j.Restart < 0 {
 		return Row{}, false

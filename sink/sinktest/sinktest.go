@@ -1,5 +1,5 @@
-// Package sinktest is what the tests of the archive's tables of jobs and findings share. It has a broker with an
-// archive, and writers that end ahead of a step. Only tests import it.
+// Package sinktest contains the shared helpers of the tests of the archive's tables of jobs and findings: a broker with
+// an archive, and writers that end ahead of a step. Only tests import it.
 package sinktest
 
 import (
@@ -23,7 +23,7 @@ import (
 // LockFor is how long a test waits for the archive's lock, on a busy machine.
 const LockFor = 90 * time.Second
 
-// ErrCrash is what a hook of CrashAt returns.
+// ErrCrash is returned by a hook of CrashAt.
 var ErrCrash = errors.New("crash")
 
 // Bench is a broker with a table's topic, and an archive.
@@ -33,7 +33,7 @@ type Bench struct {
 	Log    kafkatest.Log
 
 	topic  string
-	create func() *kgo.Client // makes what topics there are not yet
+	create func() *kgo.Client // makes the missing topics
 	client *kgo.Client
 }
 
@@ -61,7 +61,7 @@ func (b *Bench) Produce(key, value []byte) {
 	}
 }
 
-// Recreate deletes the topic, waits until a follower says so, and makes it anew.
+// Recreate deletes the topic, waits until a follower logs that, and makes it anew.
 func (b *Bench) Recreate() {
 	b.T.Helper()
 	if _, err := kadm.NewClient(b.client).DeleteTopic(b.T.Context(), b.topic); err != nil {
@@ -86,7 +86,7 @@ func Follow[R any](b *Bench, f *table.Follower[R], period time.Duration) (end fu
 	return end
 }
 
-// NoSync leaves out what takes a busy disk long: nobody pulls the plug in a test.
+// NoSync leaves out actions that take a busy disk long: nobody pulls the plug in a test.
 func NoSync(action, _ string) error {
 	if action == table.ActSync || action == table.ActSyncDir {
 		return table.ErrDone
