@@ -30,7 +30,7 @@ type metric struct {
 	invalid            int64
 	nodes              int32
 	values, nodeMeans  moments
-	lowNodes, topNodes []string // nodes whose means are the lowest and the highest, but for rounding
+	lowNodes, topNodes []string // nodes with the lowest and the highest means, but for rounding
 	lowest, highest    nodeMean // the first of them, with the greatest scale of them
 	low, high          [11]float64
 	truth              truth // until the summary was compared

@@ -18,7 +18,7 @@ type rejects struct {
 	fronts   map[int32]*summaryFront // by append time
 	expected map[rejectKey]rejection
 	actual   map[rejectKey]foundReject
-	// forgotten holds, for each partition, the offset behind the last rejected record whose Reject may be deleted.
+	// forgotten holds, for each partition, the offset up to which Rejects may have been deleted.
 	forgotten map[rejectKey]int64
 }
 
@@ -151,8 +151,8 @@ func (b *Books) closeRejects() {
 	}
 }
 
-// rejectSpan returns the offsets of a partition whose Rejects are compared, or an empty span if its accounts are not
-// opened.
+// rejectSpan returns the span of a partition's offsets for which Rejects are compared. It is empty if the partition's
+// accounts are not opened.
 func (b *Books) rejectSpan(key rejectKey) (from, position int64, known bool) {
 	var a *Account
 	var s Span
