@@ -17,7 +17,7 @@ type Correlated struct {
 	JobID   string
 	Restart int32
 	A, B    string
-	From    string // where it was read
+	From    string // the sources of its rows: archive, topic or both
 	like.Correlation
 }
 

@@ -19,8 +19,8 @@ import (
 )
 
 // History evaluates rules over the jobs of the archive in dir that ended since a time. It calls fn with the final
-// findings of each job. The jobs come by the date of their end. It finds what the service finds that watches them live.
-// The lock of the archive is not held while rules and fn run.
+// findings of each job. The jobs come by the date of their end. They equal the findings of a service that watches the
+// same jobs live. The lock of the archive is not held while rules and fn run.
 func History(ctx context.Context, cfg config.Config, dir string, set *rules.Set, since time.Time,
 	fn func(rules.Job, []schemas.Finding) error,
 ) (judged int, err error) {
@@ -65,7 +65,8 @@ func History(ctx context.Context, cfg config.Config, dir string, set *rules.Set,
 	return h.judged, err
 }
 
-// historyJobs is how many jobs are looked for at a time. Where their rows lie is in memory.
+// historyJobs is the number of jobs that are located in the archive at a time. The positions of their rows are held in
+// memory.
 const historyJobs = 5000
 
 // historian watches one job after the other.
@@ -132,7 +133,7 @@ func (h *historian) life(ctx context.Context, x *archive.Index, job rules.Job) e
 			some = true
 			rules.FromRows(of[start], h.possible, &iv)
 			if watch.Add(&iv) {
-				watch.Due(nil) // what was written on the way; the final ones follow
+				watch.Due(nil) // interim findings are discarded; the final ones follow
 			}
 		}
 	}
@@ -162,8 +163,8 @@ func (h *historian) date(ctx context.Context, x *archive.Index, key schemas.JobK
 	return of, err
 }
 
-// rows returns the rows of a job on a date, by interval. Those of metrics that no rule names tell which intervals there
-// are, and of these there is one at most.
+// rows returns the rows of a job on a date, by interval. If an interval lacks the metrics that rules name, one row of
+// another metric still shows that it exists.
 func (h *historian) rows(ctx context.Context, x *archive.Index, key schemas.JobKey, date string,
 ) (of map[int64][]schemas.Row, err error) {
 	of = map[int64][]schemas.Row{}

@@ -20,7 +20,7 @@ import (
 	"github.com/weirhpc/weir/rules"
 )
 
-// LikeAsk says which jobs are compared with one.
+// LikeAsk selects the jobs that are compared with one.
 type LikeAsk struct {
 	Dir, JobID string
 	Since      time.Time // of their ends
@@ -28,7 +28,7 @@ type LikeAsk struct {
 	Limit      int       // 0: all
 }
 
-// LikeRow is a job with its distance from another one, and what the distance is at least and at most.
+// LikeRow is a job with its distance from another one, and the least and the greatest possible distance.
 type LikeRow struct {
 	JobID    string  `json:"job_id"`
 	Restart  int32   `json:"restart"`
@@ -209,7 +209,7 @@ func (l *liker) nearest(a LikeAsk) (all []*likely) {
 	return all
 }
 
-// bound sets what the distances of the nearest jobs are at least and at most. Only theirs are read.
+// bound sets the bounds of the distances of the nearest jobs. It reads the bounds of their deciles alone.
 func (l *liker) bound(ctx context.Context, dir string, space like.Space, nearest []*likely) (
 	rows []LikeRow, err error,
 ) {

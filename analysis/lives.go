@@ -25,8 +25,9 @@ var (
 // running stands for the date of a running job with an unknown start.
 const running = "running"
 
-// SplitID splits ID@DATE, which names the job with an id that began on a date of UTC. A time of RFC 3339 in its place
-// names the job that began in that second. An ID alone has no date.
+// SplitID splits ID@DATE, the name of the job with this id that began on a date of UTC. A time of RFC 3339 in place of
+// the date names the job that began in that second. The date of a plain ID is empty. The date "running" names a running
+// job with an unknown start. Any other date is ErrLife.
 func SplitID(name string) (id, date string, err error) {
 	id, date, dated := strings.Cut(name, "@")
 	if _, no := startOf(date); dated && no != nil && date != running {
@@ -48,7 +49,7 @@ func startOf(date string) (s span, err error) {
 // span is a time [from, to) in Unix milliseconds.
 type span struct{ from, to int64 }
 
-// always has every time.
+// always contains every time.
 var always = span{math.MinInt64, math.MaxInt64}
 
 func (s span) has(ms int64) bool { return s.from <= ms && ms < s.to }
@@ -56,14 +57,14 @@ func (s span) has(ms int64) bool { return s.from <= ms && ms < s.to }
 // life is the scheduler's record of one life of a job.
 type life struct {
 	*schemas.Job
-	cluster string // empty: not told
+	cluster string // empty: unknown
 }
 
 // started reports whether the start is known.
 func (l life) started() bool { return l.Start != nil && *l.Start > 0 }
 
-// when returns the time of a life, by which the archive distinguishes lives. A running job has no end, and a life
-// without a start is a single moment.
+// when returns the time of a life, by which the archive distinguishes lives. The time of a running job is open, and a
+// life without a start is a single moment.
 func (l life) when() table.Life {
 	to := int64(math.MaxInt64)
 	if schemas.Over(l.State) && l.End != nil {
@@ -93,8 +94,8 @@ func (l lives) add(one life) lives {
 	return l
 }
 
-// jobs returns the lives of each job. A requeued job has a higher restart in each life. So another job has the id where
-// the restart is not higher.
+// jobs groups the lives by job. A requeued job gets a higher restart in each life. A restart that is not higher belongs
+// to another job with the same id.
 func (l lives) jobs() (all []lives) {
 	for i := range l {
 		if i == 0 || l[i].Restart <= l[i-1].Restart {
@@ -131,7 +132,7 @@ func (l lives) choose(id, date string) (lives, error) {
 // mostListed is how many jobs with one id an error lists: the last ones.
 const mostListed = 20
 
-// listed has a line for each job: its name, its user, and when it ran.
+// listed returns a line for each job: its name, its user, and its time.
 func listed(id string, jobs []lives) string {
 	on := map[string]int{}
 	for _, job := range jobs {

@@ -22,10 +22,10 @@ import (
 	"github.com/weirhpc/weir/analysis/topics"
 )
 
-// Ask says what of a job is loaded.
+// Ask selects the part of a job that is loaded.
 type Ask struct {
 	Dir      string   // the archive; empty: sink.dir
-	Topic    bool     // brokers are asked for what the archive does not have yet
+	Topic    bool     // brokers are asked for intervals behind the archive's end
 	Metrics  []string // nil: those shown by default; AllMetrics: all
 	From, To time.Time
 	MaxBins  int   // 0: view.MaxBins
@@ -38,12 +38,12 @@ const AllMetrics = "all"
 var (
 	// ErrNoJob is returned for a job that neither the archive nor the topics have.
 	ErrNoJob = errors.New("no such job")
-	// ErrNoInterval is returned, with the job, where no interval of a job is there yet.
+	// ErrNoInterval is returned, together with the job, if no interval of the job is known yet.
 	ErrNoInterval = errors.New("the job has no interval")
 )
 
-// Where returns which archive is read, and whether brokers are asked too. They are not for a directory that somebody
-// names, and not where none is configured and the archive is there.
+// Where returns the archive to read, and whether brokers are asked too. They are not asked if the user names a
+// directory, or if no broker is configured.
 func Where(cfg config.Config, dir string) (archive string, topic bool) {
 	if dir != "" {
 		return dir, false
@@ -52,7 +52,7 @@ func Where(cfg config.Config, dir string) (archive string, topic bool) {
 }
 
 const (
-	// hourlyFrom is how many intervals a job has at least whose compacted dates are read by the hour.
+	// hourlyFrom is the number of intervals from which a job's compacted dates are read by the hour.
 	hourlyFrom = 20_000
 	// watchedAtMost is how many intervals the rules look at: 11 days at 10 s. They take a few seconds.
 	watchedAtMost = 100_000
@@ -69,20 +69,20 @@ type loader struct {
 
 	job       *view.Job
 	key       schemas.JobKey
-	name      string // as SplitID has it
-	span      span   // whose intervals are of the life
+	name      string // in the form of SplitID
+	span      span   // bounds the intervals of the life
 	known     bool   // whether a scheduler's record is there
-	unsure    bool   // which restart is meant: the last one that has rows
+	unsure    bool   // the restart is not given: the last one with rows is meant
 	start     *time.Time
 	end       time.Time // now, if it runs
-	long      bool      // the life has too many intervals to read each of them
-	hourly    bool      // the part of it that is asked for has too many
-	placed    string    // the date whose intervals tell on how many nodes values were; empty: those of the rules do
+	long      bool      // too many intervals to read each of them
+	hourly    bool      // too many of them even in the requested part
+	placed    string    // the date that gives the number of nodes of values; empty: intervals for the rules do
 	totals    []totals.Total
 	final     bool // the totals are there, and nothing is to come
 	shown     map[string]bool
 	reads     map[string]bool // metrics that rules name
-	width     int             // how many of them the job has
+	width     int             // the number of these metrics among the job's
 	build     *view.Builder
 	shares    map[string][]quantile.Summary
 	watcher   *watcher // nil: there are no rules, or no interval
@@ -90,13 +90,13 @@ type loader struct {
 	mostRules int64    // how many that is
 	archived  int      // rows of the archive
 	recent    int      // summaries of the topic
-	partial   string   // what the topic has and was not read; empty if nothing
+	partial   string   // describes the unread part of the topic; empty if there is none
 	pair      *pair    // for a correlation, which wants nothing else
 	looked    func()   // is called once the end of the archive is known: a test writes more then
 }
 
-// Load returns a life of a job: the archive first, then the topic past its end. The metrics are those that are asked
-// for, and without them those that a report shows.
+// Load returns a life of a job: the archive first, then the topic past its end. It loads the metrics of a, or by
+// default the metrics that a report shows.
 func Load(ctx context.Context, cfg config.Config, set *rules.Set, jobID string, a Ask) (*view.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*topics.ReadTimeout)
 	defer cancel()
@@ -184,7 +184,7 @@ func (l *loader) load(ctx context.Context) (*view.Job, error) {
 	return j, l.judge(ctx)
 }
 
-// places names where a job was looked for.
+// places names the places in which a job was looked for.
 func (l *loader) places() string {
 	if l.topic == nil {
 		return "the archive " + l.cfg.Sink.Dir

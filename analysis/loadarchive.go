@@ -78,7 +78,7 @@ func (l *loader) rows(ctx context.Context, x *archive.Index, hours *archive.Hour
 		case l.shown[w.Metric] || l.reads[w.Metric] && l.inPart(w.Date):
 			return archive.Plain
 		}
-		return archive.Bare // other metrics tell which intervals there are
+		return archive.Bare // other metrics only show which intervals exist
 	}, func(rows []schemas.Row) error {
 		for i := range rows {
 			l.add(&rows[i])
@@ -88,7 +88,8 @@ func (l *loader) rows(ctx context.Context, x *archive.Index, hours *archive.Hour
 	})
 }
 
-// watchRolled reads the intervals of the part that is asked for whose picture is made of rollups. Rules need them.
+// watchRolled reads the intervals of the requested part that the picture draws from rollups, since rules need
+// intervals.
 func (l *loader) watchRolled(ctx context.Context, x *archive.Index, hours *archive.Hours) error {
 	if l.watcher == nil || l.unwatched {
 		return nil
@@ -115,7 +116,8 @@ func (l *loader) watchRolled(ctx context.Context, x *archive.Index, hours *archi
 	})
 }
 
-// lastOfPeak returns the last date that tells on how many nodes values were, where no rule reads intervals of hours.
+// lastOfPeak returns the last date of the requested part with values of a share of peak, if no rule reads its
+// intervals. Its rows give the number of nodes of these values.
 func (l *loader) lastOfPeak(hours *archive.Hours) (last string) {
 	if !l.hourly || !l.unwatched && len(l.set.Rules) > 0 {
 		return ""
@@ -129,8 +131,8 @@ func (l *loader) lastOfPeak(hours *archive.Hours) (last string) {
 	return last
 }
 
-// readPlaces reads on how many nodes the values of a date were. Hours do not tell, and a report needs it for shares of
-// a node's peak.
+// readPlaces reads the number of nodes of the values of a date. Rollups lack it, and a report needs it for shares of a
+// node's peak.
 func (l *loader) readPlaces(ctx context.Context, x *archive.Index, hours *archive.Hours) error {
 	if l.placed == "" {
 		return nil
@@ -156,17 +158,19 @@ func (l *loader) rolled(hours *archive.Hours, date, name string) bool {
 	return is && l.byHour(date) && (!archive.IsSmall(name) || has[name])
 }
 
-// byHour reports whether a date is read by the hour where it has rollups. The life is too long then to read all of its
-// intervals. In the part that is asked for they are read, unless that is too long too.
+// byHour reports whether the rollups of a date are read in place of its intervals, if there are any. This applies if
+// the life is too long to read all of its intervals. Intervals of the requested part are still read, unless the part is
+// too long too.
 func (l *loader) byHour(date string) bool { return l.long && (l.hourly || !l.inPart(date)) }
 
-// inPart reports whether a date has intervals that are asked for.
+// inPart reports whether a date contains requested intervals.
 func (l *loader) inPart(date string) bool {
 	return (l.ask.From.IsZero() || date >= l.ask.From.UTC().Format(time.DateOnly)) &&
 		(l.ask.To.IsZero() || date <= l.ask.To.UTC().Format(time.DateOnly))
 }
 
-// dates returns the dates that are read. Those outside the picture are left out where no total is made of them.
+// dates returns the first and the last date to read. Dates outside the picture are left out if no total is made of
+// them.
 func (l *loader) dates() (first, last string) {
 	if l.known {
 		first, last = archive.Dates([]archive.Life{{Restart: l.key.Restart, Start: l.start, End: l.end}}, time.Now())
@@ -209,7 +213,7 @@ func (l *loader) size(ctx context.Context, q archive.Query) error {
 		from = first
 	}
 	if last := time.UnixMilli(lastMs); !l.known && lastMs > 0 && last.Before(to) {
-		to = last // no scheduler tells that it still runs
+		to = last // no scheduler reports it as running
 	}
 	if intervalMs == 0 {
 		intervalMs = l.cfg.Interval.Milliseconds()
@@ -287,7 +291,7 @@ func (l *loader) extent(x *archive.Index) (firstMs, lastMs, intervalMs int64, er
 	return firstMs, lastMs, intervalMs, err
 }
 
-// newest chooses the last restart that has rows, if nobody tells which one is meant.
+// newest chooses the last restart with rows, if the user names none.
 func (l *loader) newest(x *archive.Index) {
 	if keys := x.Jobs(); l.unsure && len(keys) > 0 && keys[len(keys)-1].Restart > l.key.Restart {
 		l.key = keys[len(keys)-1]
@@ -295,7 +299,7 @@ func (l *loader) newest(x *archive.Index) {
 	}
 }
 
-// choose sets the metrics that are shown, of those that there are.
+// choose sets the shown metrics, out of the names of all metrics of the job.
 func (l *loader) choose(names []string) {
 	l.shown, l.width = map[string]bool{}, 0
 	for _, n := range slices.Compact(slices.Sorted(slices.Values(names))) {
@@ -315,7 +319,7 @@ func (l *loader) choose(names []string) {
 	}
 }
 
-// draw makes the builder. The bins begin where the picture does, and are as narrow as there may be bins.
+// draw makes the builder. The bins begin with the picture, and are as narrow as the number of bins allows.
 func (l *loader) draw(firstMs, lastMs, intervalMs int64) {
 	beganMs := firstMs
 	lastMs = max(lastMs, min(l.end.UnixMilli(), lastMs+10*intervalMs)) // the topic goes on behind the archive
@@ -345,7 +349,7 @@ func (l *loader) draw(firstMs, lastMs, intervalMs int64) {
 	}
 }
 
-// ruleJob is what rules may know of the job. Without a start it began with its first interval.
+// ruleJob returns the job for the rules. A job without a start began with its first interval.
 func (l *loader) ruleJob(beganMs int64) rules.Job {
 	j := rules.JobOf(l.job.Cluster, &l.job.Job, l.types)
 	if j.StartMs <= 0 {

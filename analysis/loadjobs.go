@@ -22,10 +22,10 @@ import (
 	"github.com/weirhpc/weir/analysis/topics"
 )
 
-// ListAsk says which jobs are listed.
+// ListAsk selects and orders the listed jobs.
 type ListAsk struct {
 	Dir                  string    // the archive; empty: sink.dir
-	Topic                bool      // brokers are asked for jobs that run, and for those that the archive lacks
+	Topic                bool      // brokers are asked for running jobs, and for jobs that the archive lacks
 	Since                time.Time // the earliest end; zero: a day ago, and without brokers all of a month
 	User, Account, Queue string    // empty: any
 	Finding              string    // a rule that holds for the job; empty: any or none
@@ -43,7 +43,7 @@ var (
 	errNoMetric = errors.New("no job of the list has the metric")
 )
 
-// lineMetrics are what the numbers of a line are made of.
+// lineMetrics are the metrics behind the numbers of a line.
 var lineMetrics = []string{"cpu_idle", "cpu_user", "mem_used", "job_mem_used"}
 
 // LineMetrics are the metrics of which the numbers of a line of `weir jobs` are made.
@@ -60,8 +60,8 @@ type lister struct {
 	rules map[string]bool        // those with a finding
 }
 
-// LoadLines returns the jobs with the numbers that `weir jobs` shows: those that run or wait, and those that ended.
-// A job that runs has the numbers of its last interval, and no wasted hours.
+// LoadLines returns running, waiting and ended jobs with the numbers that `weir jobs` shows. A running job shows the
+// numbers of its last interval, without wasted hours.
 func LoadLines(ctx context.Context, cfg config.Config, a ListAsk) (*view.Lists, error) {
 	by, err := orderOf(a.Sort)
 	if err != nil {
@@ -103,10 +103,10 @@ func LoadLines(ctx context.Context, cfg config.Config, a ListAsk) (*view.Lists, 
 	return lists, nil
 }
 
-// sorted reports whether a line has the value of a metric that it is sorted by.
+// sorted reports whether a line holds the value that the list is sorted by.
 func (l *lister) sorted(line view.JobLine) bool { return l.by.value(&line) != nil }
 
-// hasNumbers reports whether a line has the value of any metric.
+// hasNumbers reports whether a line holds any number.
 func hasNumbers(line view.JobLine) bool {
 	return line.Busy != nil || line.Spread != nil || line.MemPerNode != nil
 }
@@ -182,8 +182,8 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 	})
 }
 
-// findingsFrom returns from which date on the findings of the listed jobs lie. A finding has the date of the last
-// interval that its rule looked at, and a job may run for long after that.
+// findingsFrom returns the first date on which findings of the listed jobs may lie. A finding is filed under the date
+// of the last interval that its rule looked at, and a job may run long after that.
 func (l *lister) findingsFrom(since time.Time) string {
 	first := since.UnixMilli()
 	for _, line := range l.all {
@@ -216,7 +216,7 @@ func (l *lister) line(cluster string, j *schemas.Job) {
 	l.all = append(l.all, line)
 }
 
-// total sets the numbers that a total of a job that has ended makes.
+// total sets the numbers of a line from a total of an ended job.
 func (l *lister) total(line *view.JobLine, t *totals.Total) {
 	if t.Metric == nil {
 		return
@@ -233,7 +233,8 @@ func (l *lister) total(line *view.JobLine, t *totals.Total) {
 	}
 }
 
-// numbers sets what a metric tells of a job. Memory of the job itself counts where nobody measured that of its nodes.
+// numbers sets the numbers of a line that come from one metric. Memory of the job itself counts only if no metric
+// measured the memory of its nodes.
 func (l *lister) numbers(line *view.JobLine, metric string, mean *float64, d [11]*float64) {
 	switch {
 	case metric == "cpu_idle" && mean != nil:

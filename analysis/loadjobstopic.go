@@ -11,7 +11,7 @@ import (
 	"github.com/weirhpc/weir/analysis/topics"
 )
 
-// fromTopics reads the jobs that the scheduler knows, the last interval of those that run, and the findings.
+// fromTopics reads the jobs that the scheduler knows, the last interval of the running ones, and the findings.
 func (l *lister) fromTopics(ctx context.Context, r *topics.Reader) error {
 	since, err := l.since("")
 	if err != nil {
@@ -58,7 +58,7 @@ func (l *lister) fromTopics(ctx context.Context, r *topics.Reader) error {
 	return r.Findings(ctx, "", func(f *schemas.Finding) { l.finding(f) })
 }
 
-// newestSummaries has the last summary of each job.
+// newestSummaries holds the last summary of each job.
 type newestSummaries map[schemas.JobKey]*schemas.JobSummary
 
 func (n newestSummaries) add(r *kgo.Record) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/weirhpc/weir/rules"
 )
 
-// findTotals reads the totals of the life, if it has ended.
+// findTotals reads the totals of the life if it ended.
 func (l *loader) findTotals(ctx context.Context) (err error) {
 	if l.job.Running || l.job.End == nil {
 		return nil
@@ -31,11 +31,11 @@ func (l *loader) findTotals(ctx context.Context) (err error) {
 	return err
 }
 
-// hourBudget bounds the certified summary of a metric of a job, as that of an hour is bounded.
+// hourBudget bounds the certified summary of a metric of a job, like the summary of an hour.
 var hourBudget = quantile.Budget{Bytes: 512, Ranks: 2048}
 
-// merge sets the totals of the metrics. They are those of the archive if nothing is to come. Otherwise the summaries of
-// hours and intervals make them together.
+// merge sets the totals of the metrics. Totals of a final life come from the archive. Otherwise the summaries of hours
+// and intervals are merged.
 func (l *loader) merge() {
 	if l.partial != "" && !l.final {
 		clear(l.shares) // the total of a part is none of the job
@@ -60,7 +60,8 @@ func (l *loader) merge() {
 	})
 }
 
-// whole sets what is known of the whole of a final life: it is not read outside the part that is asked for.
+// whole extends a final life's times and counts to the whole life by its totals, since only the requested part was
+// read.
 func (l *loader) whole() {
 	if !l.final {
 		return
@@ -144,7 +145,7 @@ func (l *loader) judge(ctx context.Context) error {
 	return nil
 }
 
-// isPart reports whether intervals of the life lie outside what is asked for.
+// isPart reports whether intervals of the life lie outside the requested part.
 func (l *loader) isPart() bool {
 	return !l.asked(l.job.FirstMs) || !l.ask.To.IsZero() && l.job.UntilMs > l.ask.To.UnixMilli()
 }
@@ -155,14 +156,15 @@ func (l *loader) wholeLife(rule string) bool {
 }
 
 const (
-	// whyUnwatched is why rules, which look at intervals, say nothing of a very long job.
+	// whyUnwatched is the reason why rules that look at intervals are not evaluated on a very long job.
 	whyUnwatched = "the job is read by the hour; weir find looks closer"
 	whyPart      = "it looks at the whole life of the job, and a part is shown"
 	ofPart       = "in the part that is shown: "
 )
 
-// notEvaluated tells which rules were not evaluated, and why. Those with a finding on record were. Where a part of the
-// life is shown, the others saw no more than that. Where no interval was read, metrics are not why.
+// notEvaluated lists the rules that were not evaluated, with the reasons. It leaves out rules with a finding on record.
+// If a part of the life is shown, the other rules saw only that part. If no interval was read, missing metrics are not
+// the reason.
 func (l *loader) notEvaluated(recorded []schemas.Finding) {
 	j := l.job
 	part := l.isPart()

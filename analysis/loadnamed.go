@@ -24,7 +24,7 @@ import (
 	"github.com/weirhpc/weir/analysis/topics"
 )
 
-// NoArchive is an archive that nobody has, for where one may not be read.
+// NoArchive is a directory without an archive, in place of one that the user may not read.
 const NoArchive = "/nonexistent"
 
 // Readable returns an error if there is an archive in dir that this user may not read.
@@ -47,7 +47,7 @@ type Named struct {
 	found map[string][]schemas.Finding // of the topic, by job; nil: not read yet
 }
 
-// Open returns jobs and arrays of these IDs once a broker has answered, if brokers are asked. The caller closes it.
+// Open returns jobs and arrays of these IDs once a broker answers, if brokers are asked. The caller closes it.
 func Open(ctx context.Context, cfg config.Config, a Ask, ids ...string) (n *Named, err error) {
 	if a.Dir != "" {
 		cfg.Sink.Dir = a.Dir
@@ -72,7 +72,7 @@ func (n *Named) Close() {
 // fewJobs are looked up one by one. For more, the records of all jobs are read once.
 const fewJobs = 8
 
-// records reads what the scheduler says of the jobs, and of the tasks of the arrays.
+// records reads the scheduler's records of the jobs, and of the tasks of the arrays.
 func (n *Named) records(ctx context.Context) error {
 	if n.lives != nil {
 		return nil
@@ -115,14 +115,15 @@ func (n *Named) records(ctx context.Context) error {
 	return nil
 }
 
-// add notes a life of a job that is named. What the topic says comes first: it is newer than the archive, or the same.
+// add notes a life of a job that is named. Records of the topic are added first: they are newer than the archive's, or
+// the same.
 func (n *Named) add(all map[string]lives, j *schemas.Job, cluster string) {
 	if n.ids[j.JobID] || j.ArrayJob != nil && n.ids[*j.ArrayJob] {
 		all[j.JobID] = all[j.JobID].add(life{j, cluster})
 	}
 }
 
-// isArray reports whether a job has the number of its array: in Slurm one of the tasks has.
+// isArray reports whether a job carries the number of its array. In Slurm, one of the tasks does.
 func isArray(lives lives, id string) bool {
 	for _, l := range lives {
 		if l.ArrayJob != nil && *l.ArrayJob == id {
@@ -133,7 +134,7 @@ func isArray(lives lives, id string) bool {
 }
 
 // Tasks returns the tasks of a job array: the ID of each by its number. Whole reports whether the array's number alone
-// means all of them: no other job has it.
+// means all of them: no other job carries it.
 func (n *Named) Tasks(ctx context.Context, array string) (tasks map[int64]string, whole bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, topics.ReadTimeout)
 	defer cancel()
@@ -163,7 +164,7 @@ func (n *Named) Load(ctx context.Context, set *rules.Set, jobID string, a Ask) (
 	return l.load(ctx)
 }
 
-// reader returns a reader of its own for a job. Its topics end where they end now.
+// reader returns a reader for one job. It starts with the ends of topics that are known now.
 func (n *Named) reader() *topics.Reader {
 	if n.topic == nil {
 		return nil
@@ -238,9 +239,9 @@ func (n *Named) LastRows(ctx context.Context, name string, intervals int) (rows 
 	}), why, err
 }
 
-// ArchivedRows returns rows of a life of a job in the archive, by interval and metric. They are of the last n intervals
-// before a.To and from a.From on, where these are set. With n = 0 they are of all such intervals. An archive without an
-// interval of the job is ErrNoInterval.
+// ArchivedRows returns rows of a life of a job in the archive, by interval and metric. They are the rows of the last n
+// intervals before a.To and from a.From on, if these are set, or of all such intervals if n is 0. The error is
+// ErrNoInterval if the archive contains no interval of the job.
 func (n *Named) ArchivedRows(ctx context.Context, name string, a Ask, intervals int) ([]schemas.Row, error) {
 	jobID, mine, err := n.job(ctx, name)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/weirhpc/weir/rules"
 )
 
-// Numbers of a job that are ranked among those of its peers.
+// Numbers of a job that are ranked among its peers.
 const (
 	rankMedian = "d5"
 	rankSpread = "spread"
@@ -29,8 +29,8 @@ type peer struct {
 	nodes       []string
 }
 
-// LoadPeers ranks a job among the jobs of its user, and among those of its queue. These ended within some days before
-// its end, and are of its size class. It reads the archive alone.
+// LoadPeers ranks a job among the jobs of its user, and among the jobs of its queue. The peers ended within some days
+// before its end, and belong to its size class. It reads the archive alone.
 func LoadPeers(ctx context.Context, cfg config.Config, dir string, j *view.Job, days int) (*view.Peers, error) {
 	types, err := rules.NewTypes(cfg.Machine)
 	if err != nil {

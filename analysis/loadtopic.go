@@ -68,14 +68,14 @@ func (l *loader) lives(ctx context.Context) error {
 	return nil
 }
 
-// start is where a partition of job-summary is read from.
+// start is the position from which a partition of job-summary is read.
 type start struct {
 	offset  int64
 	topicID string
 }
 
-// positions returns how far each partition of job-summary is archived. What the sink writes from now on is read twice,
-// and counts once.
+// positions returns how far each partition of job-summary is archived. Summaries that the sink writes from now on are
+// read twice, and count once.
 func (l *loader) positions() (map[int32]start, error) {
 	if l.topic == nil {
 		return nil, nil
@@ -113,11 +113,11 @@ func (l *loader) positions() (map[int32]start, error) {
 	return from, err
 }
 
-// behind has the summaries behind the archive's end, read backwards.
+// behind holds the summaries behind the archive's end, read backwards.
 type behind struct {
 	all   []*schemas.JobSummary
 	read  int       // of them, in windows that were read completely
-	since time.Time // where these windows begin
+	since time.Time // begin of these windows
 }
 
 // fromTopic reads the summaries of the job behind the archive's end.
@@ -166,8 +166,8 @@ func (l *loader) fromTopic(ctx context.Context, from map[int32]start) error {
 	return nil
 }
 
-// cut keeps what has no holes of a read that ran out of time, and reports whether there is anything to show. Windows
-// are read from the newest on, and each from its beginning: the last one has a hole behind what was read of it.
+// cut keeps the complete part of a read that ran out of time, and reports whether anything is left to show. Windows are
+// read from the newest on, and each from its beginning. So only the last window may have holes.
 func (l *loader) cut(h *behind) bool {
 	since := h.since.UnixMilli()
 	h.all = slices.DeleteFunc(h.all[:h.read], func(s *schemas.JobSummary) bool { return s.IntervalStart < since })
@@ -179,7 +179,7 @@ func (l *loader) cut(h *behind) bool {
 	return len(h.all) > 0 || l.build != nil
 }
 
-// addSummaries takes the summaries of the topic, but for those of intervals that the archive has.
+// addSummaries takes the summaries of the topic, except for intervals that the archive covers.
 func (l *loader) addSummaries(all []*schemas.JobSummary) {
 	if l.unsure && l.build == nil {
 		for _, s := range all {

@@ -12,13 +12,13 @@ import (
 )
 
 // watcher evaluates the rules, interval by interval. The rows of a date come metric by metric, and one date after the
-// other. So it holds the intervals of a date, and never those of a life.
+// other. So it holds the intervals of one date, never of a whole life.
 type watcher struct {
 	job        func() rules.Job // is called once rows are there
 	possible   bool
 	set        *rules.Set
 	reads      map[string]bool // metrics that rules name
-	width      int             // how many of them the job has
+	width      int             // the number of these metrics among the job's
 	watch      *rules.Watch
 	severities *severityMap
 	of         map[int64]*rules.Interval
@@ -128,8 +128,8 @@ func (m *severityMap) add(startMs int64, of []rules.Severity) {
 	}
 }
 
-// done returns the rules that look at intervals, the worst first. Those never evaluated say why, and are the last ones.
-// The bins of the picture are several cells each.
+// done returns the rules that look at intervals, the worst first. Rules that were never evaluated come last, with the
+// reason. Each bin of the picture covers several cells.
 func (m *severityMap) done(bins int, at func(startMs int64) int) (all []view.Property) {
 	for i := range m.all {
 		if m.set.Rules[i].Job {
