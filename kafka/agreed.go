@@ -47,7 +47,8 @@ type Agreed struct {
 //
 // A broker that is cut from its peers continues to act as leader. It reports an old end to the clients that reach it,
 // and only the other brokers know the new end. A new leader commits nothing before min.insync.replicas know its epoch:
-// two of three. One of these is among any two, so Agree returns ErrUnsure unless more than half of the replicas answer.
+// two of three. Any two replicas include one that knows it, so Agree returns ErrUnsure unless more than half of the
+// replicas answer.
 func Agree(ctx context.Context, cl *kgo.Client, topic string, partitions ...int32) (Agreed, error) {
 	before, err := askAll(ctx, cl, topic, partitions)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/weirhpc/weir/retry"
 )
 
-// Brokers is a hook of Kafka clients that logs once that a broker cannot be reached, and once that it can again. The
+// Brokers is a hook of Kafka clients that logs once when a broker becomes unreachable, and once when it is back. The
 // client itself tries again without end or log: a wrong password or certificate shows only here. Clients may share one
 // hook.
 type Brokers struct {
@@ -26,7 +26,7 @@ type Brokers struct {
 // absent is a broker that could not be reached.
 type absent struct {
 	retry.Trouble
-	tried time.Time // last failed attempt; zero once it has been reached since
+	tried time.Time // last failed attempt; zero after the broker was reached again
 }
 
 var _ kgo.HookBrokerConnect = (*Brokers)(nil)

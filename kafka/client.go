@@ -25,8 +25,8 @@ import (
 var ErrNoBrokers = errors.New("kafka.brokers is empty: name at least one broker, as host:port")
 
 // leaderAge is the largest age of a client's knowledge of the leaders. A leader that is cut off from its peers, but not
-// from us, returns no error, and nothing new to read. The client leaves it when another broker names the new leader. It
-// asks any broker, so it may ask the isolated one several times in a row.
+// from us, returns no error, and no new records. The client leaves it when another broker names the new leader. The
+// client asks any broker, so it may ask the isolated one several times in a row.
 const leaderAge = 3 * time.Second
 
 // ClientOpts returns the options that all Kafka clients of weir share: the addresses of the brokers, the login, and the

@@ -68,7 +68,7 @@ func validity(c *x509.Certificate, now time.Time) string {
 	return "valid until " + c.NotAfter.UTC().Format(time.RFC3339)
 }
 
-// denied explains a permission that is missing. The error's own text names the thing that it is missing for.
+// denied explains a refused permission or membership. The error's own text names the resource.
 func denied(_ config.Kafka, err error) string {
 	const list = "the table in docs/deploy.md lists the permissions that each part of weir needs"
 	switch {
@@ -88,7 +88,7 @@ func denied(_ config.Kafka, err error) string {
 	return ""
 }
 
-// clockRefused explains a time that the broker does not take.
+// clockRefused explains a timestamp that the broker refuses.
 func clockRefused(_ config.Kafka, err error) string {
 	if !errors.Is(err, kerr.InvalidTimestamp) {
 		return ""

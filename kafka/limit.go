@@ -33,7 +33,7 @@ func (l limitedListener) Accept() (net.Conn, error) {
 // reads it in one goroutine at a time.
 type limitedConn struct {
 	net.Conn
-	held bytes.Buffer // bytes that the broker has not read yet
+	held bytes.Buffer // bytes not yet read by the broker
 	rest int64        // bytes of the request that are still to come
 }
 

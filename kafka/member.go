@@ -30,7 +30,7 @@ const (
 	parting = 2 * time.Second
 )
 
-// sessionMs is the session as messages have it, in milliseconds.
+// sessionMs is the session timeout in milliseconds, for messages.
 var sessionMs = strconv.FormatInt(session.Milliseconds(), 10)
 
 // Member is a process in a consumer group that divides the partitions of a topic. A partition stands for work that one
@@ -42,12 +42,12 @@ type Member struct {
 	Topic    string
 	Instance string // a process restarted under this name gets its partitions back at once; empty for none
 	Brokers  *Brokers
-	// Own does the work of a partition until its ctx ends. The ctx ends when the group takes the partition away. An
-	// error is one that waiting does not mend, and ends the membership.
+	// Own does the work of a partition until its ctx ends. The ctx ends when the group takes the partition away. Own
+	// returns an error only if waiting does not help. The error ends the membership.
 	Own func(ctx context.Context, partition int32) error
 	// Beside runs beside the work, on the member's connection. An error ends the membership. It may be nil.
 	Beside func(ctx context.Context, adm *kadm.Client) error
-	// Assigned is called at each answer of the group, with whether this member owns anything now. It may be nil.
+	// Assigned is called at each answer of the group. owns is true if this member owns a partition now. It may be nil.
 	Assigned func(owns bool)
 	// Waiting is called with the reason if the group does not answer.
 	Waiting func(err error)
@@ -208,7 +208,7 @@ func (w *works) stop(partitions []int32) {
 	}
 }
 
-// stopAll is stop for every partition that there is. It gives the lock back first, since stop takes it again.
+// stopAll stops the work of all partitions. It gives the lock back first, since stop takes it again.
 func (w *works) stopAll() {
 	w.mu.Lock()
 	var all []int32

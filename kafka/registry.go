@@ -87,7 +87,7 @@ func newRegistry(r config.Registry) (registry, error) {
 // Subject returns the subject of a topic's values, as Confluent's TopicNameStrategy names it.
 func Subject(prefix, topic string) string { return prefix + topic + "-value" }
 
-// avroSchema is a shipped schema as the registry takes it.
+// avroSchema converts a shipped schema to a schema of the registry's client.
 func avroSchema(s schemas.Schema) sr.Schema { return sr.Schema{Schema: s.Text} }
 
 // lookup returns the id of a schema under a subject. It is 0 if the registry does not know it there.
@@ -195,7 +195,7 @@ func RegisterSchemas(ctx context.Context, cfg config.Config) (map[string]uint32,
 	return ids, nil
 }
 
-// checkCompatible asks whether a schema may follow the latest version of a subject. A new subject takes any.
+// checkCompatible asks whether a schema may follow the latest version of a subject. A new subject accepts any schema.
 func (r registry) checkCompatible(ctx context.Context, subject string, s schemas.Schema) error {
 	verdict, err := r.CheckCompatibility(sr.WithParams(ctx, sr.Verbose), subject, -1, avroSchema(s))
 	switch {

@@ -28,13 +28,13 @@ func OperationName(o kmsg.ACLOperation) string {
 	return b.String()
 }
 
-// A role is a principal of Kafka. A process with its rights does its work, and without any of them it does not.
+// A role is a principal of Kafka. A process works with the rights of its role, and fails if one of them is missing.
 type role struct {
 	name         string
 	write, read  []string // topics
 	describe     []string // topics that are neither written nor read
-	transactions string   // transactional ids; with a star at its end: all that begin so
-	group        string   // that the role is a member of, likewise
+	transactions string   // transactional ids; a star at the end stands for any suffix
+	group        string   // consumer group of the role, likewise
 	look         []string // groups that the role only describes
 }
 

@@ -17,11 +17,12 @@ import (
 	"github.com/weirhpc/weir/config"
 )
 
-// ErrNotYetValid is returned for a certificate that time alone makes valid.
+// ErrNotYetValid is returned for a certificate that becomes valid in the future.
 var ErrNotYetValid = errors.New("not valid yet: set this machine's clock, or wait")
 
 // CheckFiles returns nil if the files that the configuration names can be read, and the client's certificate is valid
-// at now. A file that is missing at the start is a mistake. A file that vanishes later is waited for.
+// at now. A file that is missing at the start is a mistake. If a file vanishes later, connections are tried until it is
+// back.
 func CheckFiles(k config.Kafka, now time.Time) error {
 	if _, err := mechanism(k.SASL); err != nil {
 		return err

@@ -79,8 +79,8 @@ func alterTopic(ctx context.Context, adm *kadm.Client, t schemas.Topic) error {
 // newTopicTries is the number of attempts to reach a topic that was just made, a second apart.
 const newTopicTries = 15
 
-// publishSchemas writes every schema under its fingerprint, for readers outside weir. The topic is compacted, so a
-// further run adds nothing for good.
+// publishSchemas writes every schema under its fingerprint, for readers outside weir. The topic is compacted, so
+// repeated runs do not make it grow for good.
 func publishSchemas(ctx context.Context, cl *kgo.Client, topics []schemas.Topic, ids map[string]uint32) error {
 	i := slices.IndexFunc(topics, func(t schemas.Topic) bool { return strings.HasSuffix(t.Name, schemas.TopicSchemas) })
 	if i < 0 {
@@ -99,7 +99,7 @@ func publishSchemas(ctx context.Context, cl *kgo.Client, topics []schemas.Topic,
 		return cl.ProduceSync(ctx, records...).FirstErr()
 	}
 	err := write()
-	// A busy broker may not know yet of the topic that another has just made.
+	// A busy broker may not know the topic yet that another broker has just made.
 	for range newTopicTries {
 		if !errors.Is(err, kerr.UnknownTopicOrPartition) || ctx.Err() != nil {
 			break
@@ -189,8 +189,8 @@ func checkSettings(
 	return faults, hidden, nil
 }
 
-// suffices reports whether a topic's setting will do. Numbers of bytes, brokers or milliseconds may be larger than
-// wanted. Segments never matter: they may make a reader slow, not wrong.
+// suffices reports whether a topic's setting is good enough. Numbers of bytes, brokers or milliseconds may be larger
+// than wanted. Segments never matter: they may make a reader slow, not wrong.
 func suffices(key, is, want string) bool {
 	switch key {
 	case "segment.bytes", "segment.ms":

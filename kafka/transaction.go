@@ -67,7 +67,7 @@ func (p *Producer) Agree(ctx context.Context, topic string, partitions ...int32)
 	return Agree(ctx, p.cl, topic, partitions...)
 }
 
-// errNotTheEnd is returned by Commit when the owner did not read all that was committed before.
+// errNotTheEnd is returned by Commit when the owner missed records that were committed before.
 var errNotTheEnd = errors.New("the read ended too early: the broker that answered may be cut off from its peers")
 
 // Continue notes the offset at which the owner stopped reading a partition that it alone writes. A leader that is cut

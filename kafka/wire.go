@@ -16,8 +16,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// The two forms of values (topics.wire). All of weir knows the single-object form alone. Hooks of the client translate:
-// one as records are fetched, one as they are produced. So both forms may be in one topic, and bytes can be compared.
+// The two forms of values (topics.wire). The code of weir handles only the single-object form. Hooks of the client
+// translate: one hook as records are fetched, the other as they are produced. So both forms may occur in one topic, and
+// bytes can be compared.
 
 // idHeader is the header of a record of topic schemas with the registry's id of the schema.
 const idHeader = "registry-id"
