@@ -23,7 +23,7 @@ type Footer struct {
 	// Undecodable lists the summaries that could not be read, the first 10,000 of them.
 	Undecodable      []Undecodable
 	UndecodableCount int64
-	// Gap marks an empty file: [Start, Next) is lost, and an administrator accepted it.
+	// Gap marks an empty file: [Start, Next) is lost. A person accepted the loss of summaries.
 	Gap          bool
 	PreviousDate string // the date of the file before; empty in the first
 	// TopicID is Kafka's id of the topic, in hex. It is empty in older files, and if the broker has none.

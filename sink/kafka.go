@@ -48,7 +48,7 @@ type extent struct {
 	count        int // of partitions
 	id           string
 	starts, ends map[int32]int64
-	agreed       *kafka.Agreed // nil: in the words of whoever was asked
+	agreed       *kafka.Agreed // nil: reported by a single broker
 }
 
 // by names the witness.

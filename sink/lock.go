@@ -232,7 +232,7 @@ func letIn(ctx context.Context, turn string, patience time.Duration) {
 	}
 }
 
-// share takes a lock that is there.
+// share takes an existing lock.
 func share(ctx context.Context, path string, wait time.Duration) (*Lock, error) {
 	file, err := OpenRegular(path, os.O_RDONLY|syscall.O_NOFOLLOW)
 	if err != nil {

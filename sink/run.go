@@ -50,12 +50,12 @@ type sink[R any] struct {
 }
 
 // Run writes the topic job-summary to the archive until ctx ends. Then it reads to the topic's end, for at most three
-// seconds, and writes its drafts. It returns nil if all that it read is archived.
+// seconds, and writes its drafts. It returns nil if every record that it read is archived.
 //
-// Run logs once that brokers are away or that the disk is full, and waits. An error that waiting does not help ends it,
-// and names the remedy. Such are a hole, a damaged file, and a directory without hard links. So are a topic that is
-// gone, made anew or behind the archive, and a retention that was too short. Several sinks may share a directory.
-// At a summary with an unknown schema, Run waits, in that partition alone.
+// Run logs once that brokers are away or that the disk is full, and waits. Run returns an error with the remedy if
+// waiting does not help: for a hole, a damaged file, a directory without hard links, a topic that is gone, made anew or
+// behind the archive, and a retention that was too short. Several sinks may share a directory. At a summary with an
+// unknown schema, Run waits, in that partition alone.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
 	return newSink(cfg, summaries(cfg), log, metrics, nil).run(ctx)
 }

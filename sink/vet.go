@@ -18,8 +18,8 @@ import (
 )
 
 // The Parquet library trusts a file: it reserves the size that a list, a page or a dictionary claims. One damaged byte
-// may claim more memory than there is, which ends the process. So every claimed size is checked against the bytes that
-// are there, before the library sees it.
+// may claim more memory than the host has, which ends the process. So every claimed size is checked against the bytes
+// of the file, before the library reads it.
 
 const (
 	maxSchema    = 1000 // elements; ours have 60

@@ -19,7 +19,7 @@ func CompareJobs(a, b schemas.JobKey) int {
 // chosen selects the jobs to read. A nil pointer selects all.
 type chosen struct {
 	keys  []schemas.JobKey // sorted
-	asked schemas.JobKey   // the last one, and the answer: the rows of a job come together
+	asked schemas.JobKey   // the last job that was looked up; is holds the result: rows of a job are adjacent
 	is    bool
 	// cuts are times at which a job's id passed to a namesake, in order. An hour with one inside is cut.
 	cuts map[schemas.JobKey][]int64

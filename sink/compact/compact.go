@@ -19,7 +19,7 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// memoryLimit keeps the heap below 96 MB, whatever the number of inputs: garbage is collected earlier near it.
+// memoryLimit keeps the heap below 96 MB, whatever the number of inputs: near it, garbage is collected earlier.
 const memoryLimit = 88 << 20
 
 // keepFor is how long the old files of a date are kept. Readers on NFS may have them open.

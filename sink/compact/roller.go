@@ -21,9 +21,9 @@ type roller struct {
 	base bool // the date's rollups are a part of the new ones
 	// before is the lineage of the generation before.
 	before  string
-	has     map[string]bool // files that they have already
-	deleted int64           // rows in them that the date's directory no longer contains
-	next    map[int32]int64 // behind the files that they will have
+	has     map[string]bool // small files that are already in the existing rollups
+	deleted int64           // rows in the existing rollups that the date's directory no longer contains
+	next    map[int32]int64 // end of the files in the new rollups
 	parts   []string        // of partitions
 }
 

@@ -230,7 +230,7 @@ func (d Dated) Resume(ctx context.Context, wait time.Duration) error {
 	if err != nil {
 		return err
 	}
-	for _, date := range dates { // one of them may have its new file, and not durably
+	for _, date := range dates { // the new file of a date may be in place, but not durable
 		if err := d.syncDir(filepath.Dir(d.Path(date))); err != nil {
 			return err
 		}

@@ -184,7 +184,7 @@ func eachRow[C, R any](f *file[R], names []string, fn func(*C) error) (err error
 	}
 }
 
-// of returns the rows of the jobs with these ids. It reads rows only of files that have one of them.
+// of returns the rows of the jobs with these ids. It reads no rows of a file without these ids.
 func (f *file[R]) of(ids map[string]bool) (rows []R, err error) {
 	if !f.mayHave(ids) {
 		return nil, nil

@@ -28,7 +28,7 @@ func (s seen[T]) inOrder() (files []*seenFile[T]) {
 	return files
 }
 
-// look calls read for the file of each date that is not as it was before, side by side.
+// look calls read for each date with a changed file, in parallel.
 func look[T, R any](ctx context.Context, t *Table[R], dir string, before seen[T],
 	read func(f *file[R], date string) ([]T, error),
 ) (seen[T], error) {
