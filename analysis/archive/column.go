@@ -81,9 +81,9 @@ func overlap(a, b []span) (both []span) {
 }
 
 const (
-	// valuesAtOnce is how many values are read at a time.
+	// valuesAtOnce is the number of values that are read at a time.
 	valuesAtOnce = 512
-	// bridgeRows is how many rows between two spans are read and dropped. A seek reads a whole page again.
+	// bridgeRows is the largest gap between two spans that is read and dropped. A seek would read a whole page again.
 	bridgeRows = 4096
 )
 

@@ -57,7 +57,7 @@ type handle struct {
 	was        os.FileInfo // the file at Open; nil: any
 }
 
-// keptOpen is how many files stay open. A process may have 1,024 of them.
+// keptOpen is the number of files that stay open. A process may open 1,024 files.
 const keptOpen = 400
 
 // Open finds the rows of jobs in the dates of a query. Files of summaries are looked at side by side.
@@ -166,8 +166,8 @@ func (x *Index) Dates(key schemas.JobKey) (dates []string) {
 	return slices.Compact(dates)
 }
 
-// Extent returns when the first interval of a life begins and the last one ends, and how long one is: the shortest,
-// should they differ. All are 0 without rows.
+// Extent returns the begin of a life's first interval, the end of its last interval, and the length of an interval, the
+// shortest if they differ. All are 0 without rows.
 func (x *Index) Extent(key schemas.JobKey) (firstMs, lastMs, intervalMs int64, err error) {
 	seen := map[string]string{} // the metric that is looked at, by file
 	columns := columnsOf[schemas.Row]([]string{"interval_start", "interval_ms"})
@@ -215,7 +215,7 @@ func (h *handle) use(fn func(*file) error) error {
 	return f.fault(f.guard(func() error { return fn(f) }))
 }
 
-// sameFile reports whether a file is the one that it was. Another one may have its number.
+// sameFile reports whether a file is unchanged. A new file may reuse the inode number of a deleted one.
 func sameFile(was, now os.FileInfo) bool {
 	return os.SameFile(was, now) && was.Size() == now.Size() && was.ModTime().Equal(now.ModTime())
 }

@@ -21,7 +21,7 @@ func JobOf(r *jobs.Row) *schemas.Job {
 	}
 }
 
-// Sane reports whether a row is of an interval that may be: the archive is read as it is.
+// Sane reports whether the interval of a row is plausible, since the archive is not checked otherwise.
 func Sane(r *schemas.Row) bool {
 	const far = 1 << 43 // the year 2248
 	return r.IntervalMs > 0 && r.IntervalMs <= 366*24*3_600_000 && r.IntervalStart >= 0 && r.IntervalStart < far

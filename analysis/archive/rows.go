@@ -32,9 +32,9 @@ type Columns int
 // Columns of a row.
 const (
 	None      Columns = iota
-	Bare              // of which interval it is, and how many nodes reported: no metric
-	Places            // of which interval and metric it is, of how many values, and on how many nodes
-	Numbers           // of which interval and metric it is, how complete, its mean, and the deciles 0, 5 and 10
+	Bare              // the interval and the number of nodes that reported, without a metric
+	Places            // the interval and metric, with the numbers of values and nodes
+	Numbers           // the interval and metric, with completeness, mean, and the deciles 0, 5 and 10
 	Plain             // all but the certified summary
 	Certified         // all
 )

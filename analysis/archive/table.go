@@ -29,7 +29,7 @@ func (s *slab) text(v parquet.Value) *string {
 	return &t
 }
 
-// room is how many numbers are allocated at a time.
+// room is the number of values that are allocated at a time.
 const room = 1024
 
 // keep returns a pointer to a value that stays.
@@ -125,7 +125,7 @@ type column struct {
 	kind  parquet.Kind
 }
 
-// columnsOf returns the columns that the tags of a row type name: those in only, or all if that is nil.
+// columnsOf returns the columns that the tags of a row type name: the columns in only, or all if only is nil.
 func columnsOf[R any](only []string) (all []column) {
 	t := reflect.TypeFor[R]()
 	for i := range t.NumField() {
@@ -138,7 +138,7 @@ func columnsOf[R any](only []string) (all []column) {
 	return all
 }
 
-// readTable returns the rows of spans, in order. Columns that are not asked for, or that the file lacks, stay empty.
+// readTable returns the rows of spans, in order. Columns that are not requested, or that the file lacks, stay empty.
 func readTable[R any](f *file, group parquet.RowGroup, spans []span, columns []column, s *slab) ([]R, error) {
 	n := int64(0)
 	for _, s := range spans {

@@ -9,7 +9,7 @@ import (
 	"github.com/weirhpc/weir/sink/totals"
 )
 
-// slackMs is how far behind an end that was known late intervals may lie, and ahead of a start that was corrected.
+// slackMs is the time by which intervals may lie behind an end that was known late, or ahead of a corrected start.
 const slackMs = 600_000
 
 // Timeline finds things by job and time: namesakes have one key.
@@ -31,7 +31,7 @@ func (t Timeline[T]) At(key schemas.JobKey, ms int64) (found T, ok bool) {
 	best := int64(math.MinInt64)
 	for _, m := range t[key] {
 		from := m.When.From
-		if from == m.When.To-1 { // nobody knows when it began
+		if from == m.When.To-1 { // its start is unknown
 			from = math.MinInt64
 		}
 		past := m.When.To
