@@ -29,9 +29,9 @@ type Report struct {
 	Summaries   Summaries    `json:"summaries"`
 	Rejects     int64        `json:"rejects"` // rejected records, found on topic rejects
 	Archive     []*Chain     `json:"archive"` // empty: the archive was left out, or there is none
-	Notes       []string     `json:"notes"`   // what could not be compared, and why
+	Notes       []string     `json:"notes"`   // parts that could not be compared, with the reason
 	Differences []Difference `json:"differences"`
-	Found       int64        `json:"differences_found"` // Differences has the first 1,000 of these
+	Found       int64        `json:"differences_found"` // Differences lists the first 1,000
 }
 
 // Account is one partition's input of collect or merge.
@@ -39,7 +39,7 @@ type Account struct {
 	Stage     string `json:"stage"`
 	Partition int32  `json:"partition"`
 	From      int64  `json:"from"`     // the first offset that was read
-	Position  int64  `json:"position"` // the last committed position: where reading ended
+	Position  int64  `json:"position"` // the last committed position, the end of reading
 	Records   int64  `json:"records"`  // acknowledged: of agents in counters, shares in partials
 	Fates     Fates  `json:"fates"`    // by the audit's fold, of all Records
 	Open      int64  `json:"open"`     // Records without a fate yet
@@ -118,9 +118,9 @@ type Summaries struct {
 type Chain struct {
 	Partition int32 `json:"partition"`
 	Files     int64 `json:"files"`
-	Next      int64 `json:"next"`      // where the next file will start
+	Next      int64 `json:"next"`      // first offset of the next file
 	End       int64 `json:"end"`       // of the topic
-	Compared  int64 `json:"compared"`  // files, all of whose summaries the topic still has
+	Compared  int64 `json:"compared"`  // files of which the topic still holds all summaries
 	Summaries int64 `json:"summaries"` // of the topic, compared with their rows
 	Rows      int64 `json:"rows"`      // compared
 	Gaps      int64 `json:"gaps"`      // accepted by `weir sink accept-gap`

@@ -67,7 +67,7 @@ func (a *auditor) later(ctx context.Context, input, positions string, spans map[
 	return err
 }
 
-// boundsOf returns how far the topic of positions is read.
+// boundsOf returns the offsets of the topic of positions to read.
 type boundsOf func(context.Context, *kadm.Client, string) (map[int32]kafka.Range, error)
 
 // readSpans also returns the last Progress of each partition, if there is one. Compaction may move the begin of the

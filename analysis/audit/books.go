@@ -55,8 +55,8 @@ type Books struct {
 	topic      map[int32]*summaryFront
 	opened     map[*Account]*Fates // fates at OpenedAt
 
-	expected map[jobInterval]*expectation // of no summary yet
-	actual   map[jobInterval]*found       // of no expectation yet
+	expected map[jobInterval]*expectation // without a summary yet
+	actual   map[jobInterval]*found       // without an expectation yet
 	recent   map[int64]map[schemas.JobKey]bool
 	splits   map[int64]*split // intervals with shares, until all partitions have closed them
 	decided  map[jobInterval][]int32
@@ -70,7 +70,7 @@ type Books struct {
 	rejects rejects
 }
 
-// summaryFront is how far one partition of summaries was read.
+// summaryFront is the last interval read from one partition of summaries.
 type summaryFront struct {
 	start int64
 	ended bool
@@ -139,7 +139,7 @@ func (b *Books) run(node, runID string) *AgentRun {
 	return r
 }
 
-// aheadIntervals is how many intervals the summaries are read ahead of the log that they come from.
+// aheadIntervals is the number of intervals by which summaries are read ahead of the log that they come from.
 const aheadIntervals = 4
 
 // Next returns the partition to read next. It is not ok once all were read to their ends. The topics that follow from

@@ -24,7 +24,7 @@ func newTruth(low, high []float64) truth {
 
 func (t truth) known() bool { return len(t.low) > 0 && &t.low[0] == &t.high[0] }
 
-// size returns how many values are in memory.
+// size returns the number of values in memory.
 func (t truth) size() int64 {
 	if t.known() {
 		return int64(len(t.low))
@@ -176,7 +176,7 @@ func along(curve []schemas.Knot, sorted []float64, at func(first, last, below, a
 	}
 }
 
-// part is how much of the way from a to b v lies.
+// part returns the fraction of the way from a to b at which v lies.
 func part(a, b, v float64) float64 {
 	if math.IsInf(b-a, 0) {
 		a, b, v = a/2, b/2, v/2

@@ -91,7 +91,7 @@ func (a *auditor) compareNone(ctx context.Context, p int32, bounds kafka.Range, 
 	return nil
 }
 
-// sinkPeriods is how many of its periods a sink may take to write a file.
+// sinkPeriods is the number of periods that a sink may take to write a file.
 const sinkPeriods = 3
 
 // compareChain compares the files of one partition with the topic.

@@ -105,7 +105,7 @@ func (c *collector) due(of *recount.Share) {
 	}
 }
 
-// open returns how many records have no fate yet, and counts them in their runs.
+// open returns the number of records without a fate yet, and counts them in their runs.
 func (c *collector) open() (n int64) {
 	for r := range c.Open() {
 		if n++; c.runOf(r) != nil {

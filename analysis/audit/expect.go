@@ -31,7 +31,7 @@ type metric struct {
 	nodes              int32
 	values, nodeMeans  moments
 	lowNodes, topNodes []string // nodes with the lowest and the highest means, but for rounding
-	lowest, highest    nodeMean // the first of them, with the greatest scale of them
+	lowest, highest    nodeMean // the first of these nodes, with their greatest scale
 	low, high          [11]float64
 	truth              truth // until the summary was compared
 }
@@ -75,7 +75,7 @@ func expectMerged(w jobInterval, lengthMs int64, shares []*share) *expectation {
 	return e
 }
 
-// candidate is one metric of a name. A name may have several, with different units or scopes.
+// candidate is one of the metrics with the same name, which differ in unit or scope.
 type candidate struct {
 	columns []*column
 	votes   recount.Votes

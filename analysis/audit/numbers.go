@@ -105,8 +105,8 @@ func decile(sorted []float64, k int) float64 {
 	return min(max(float64((1-g)*a)+float64(g*b), a), b)
 }
 
-// ranksOff returns how many ranks a value is from decile k of sorted values. It stands between the number of values
-// below it and one more than the number of values up to it.
+// ranksOff returns the distance in ranks of a value from decile k of sorted values. An equal value has all ranks of its
+// equals. A value between two ranks counts as the farther one.
 func ranksOff(sorted []float64, k int, v float64) float64 {
 	below := sort.Search(len(sorted), func(i int) bool { return sorted[i] >= v })
 	upTo := sort.Search(len(sorted), func(i int) bool { return sorted[i] > v })

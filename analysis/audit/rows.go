@@ -44,7 +44,8 @@ func NewRows(rows []schemas.Row) *Rows {
 	return r
 }
 
-// Take removes the rows of a summary and returns how many there were, or the first that is missing or differs.
+// Take removes the rows of a summary and returns their number. The error names the first row that is missing or
+// differs.
 func (r *Rows) Take(s *schemas.JobSummary) (n int64, err error) {
 	w := intervalOf(s)
 	if len(s.Metrics) == 0 {

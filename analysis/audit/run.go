@@ -54,10 +54,10 @@ func Run(ctx context.Context, cfg config.Config, o Options) (*Report, error) {
 	return r, nil
 }
 
-// settleWait is how long open transactions may take to end. A dead owner's is ended by its successor.
+// settleWait is the time that open transactions may take to end. A successor ends the transaction of a dead owner.
 const settleWait = time.Minute
 
-// auditor is one audit that runs.
+// auditor is the state of a running audit.
 type auditor struct {
 	cfg     config.Config
 	o       Options

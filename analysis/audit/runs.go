@@ -8,8 +8,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// AgentRun is one run of a node's agent. It numbers its records, so that one that vanished leaves a hole. A Gap
-// accounts for the records that the agent itself gave up.
+// AgentRun is one run of a node's agent. The agent numbers its records, so that a lost record leaves a hole. A Gap
+// accounts for records that the agent itself gave up.
 type AgentRun struct {
 	Node    string `json:"node"`
 	RunID   string `json:"run_id"`
@@ -17,7 +17,7 @@ type AgentRun struct {
 	Fates   Fates  `json:"fates"`
 	Open    int64  `json:"open"`
 	Gaps    int64  `json:"gap_records"` // records that Gaps account for
-	// Missing is how many numbers have neither a record nor a Gap. The last 64 intervals of the run are left out:
+	// Missing counts the numbers without a record or a Gap. The last 64 intervals of the run are left out:
 	// these records may still wait in the agent, or have died with it.
 	Missing int64 `json:"missing"`
 
@@ -37,7 +37,7 @@ type word struct {
 	start int64
 }
 
-// mostApart bounds how far two numbers of a run can be apart that are read after each other. An agent forms far fewer
+// mostApart bounds the distance of two numbers of a run that are read one after the other. An agent forms far fewer
 // records in all the intervals that it keeps.
 const mostApart = 1 << 20
 

@@ -17,7 +17,7 @@ var (
 	errBounds     = errors.New("lo and hi must be there exactly where rank_error is above 0")
 )
 
-// atOnce is how many metrics are reduced at a time.
+// atOnce is the number of metrics that are reduced at a time.
 var atOnce = runtime.GOMAXPROCS(0)
 
 // share is one partition's share of one job in one interval, or of the whole machine.
@@ -30,7 +30,7 @@ type share struct {
 type column struct {
 	values  []float64 // finite
 	invalid int64
-	sent    int                          // by how many nodes
+	sent    int                          // number of nodes
 	means   []nodeMean                   // of each node with a value; of the machine, of each of its jobs
 	with    map[string]bool              // of the machine: the nodes with a value
 	parts   []*column                    // of the machine: columns with further values
@@ -54,7 +54,7 @@ func (c *column) count() int64 {
 	return n
 }
 
-// nodes returns how many nodes have a valid value.
+// nodes returns the number of nodes with a valid value.
 func (c *column) nodes() int {
 	if c.with != nil {
 		return len(c.with)
