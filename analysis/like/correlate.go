@@ -11,7 +11,7 @@ type Coefficient struct {
 	Value, Low, High float64
 	// Known is false if one of the two metrics never changes, or if there are fewer than three pairs.
 	Known bool
-	// Independent is how many independent pairs the pairs are worth: neighbours in time resemble each other.
+	// Independent is the equivalent number of independent pairs, since neighbours in time resemble each other.
 	Independent float64
 }
 
@@ -21,7 +21,7 @@ type Correlation struct {
 	Pearson, Spearman Coefficient
 }
 
-// Correlate returns the correlation of pairs, which are in time order. Millions of them take seconds.
+// Correlate returns the correlation of pairs in time order. Millions of pairs take seconds.
 func Correlate(ctx context.Context, x, y []float64) (Correlation, error) {
 	n := min(len(x), len(y))
 	x, y = x[:n], y[:n]
@@ -31,11 +31,12 @@ func Correlate(ctx context.Context, x, y []float64) (Correlation, error) {
 }
 
 const (
-	// sure is how many deviations hold 19 of 20 cases.
+	// sure is the number of standard deviations that cover 19 of 20 cases.
 	sure = 1.959964
 	// spearman is the factor by which a coefficient of ranks varies more (Fieller, Hartley and Pearson 1957).
 	spearman = 1.0296 // the root of 1.06
-	// eachLag is how many lags are counted of each doubling, or more. Up to twice as many, all are.
+	// eachLag thins out long lags. All lags below twice eachLag are counted; beyond, the step to the next lag is
+	// lag/eachLag.
 	eachLag = 256
 )
 
@@ -81,9 +82,9 @@ func deviations(x []float64) (d []float64, root float64) {
 	return d, math.Sqrt(sum)
 }
 
-// independent returns how many independent pairs the pairs are worth, by the autocorrelations of both (Bartlett 1935).
-// The lags are counted until the product of the two is no longer positive, and up to a quarter of the pairs.
-// Behind the first lags some stand for their neighbours: two long trends would take hours otherwise.
+// independent returns the equivalent number of independent pairs, by the autocorrelations of both (Bartlett 1935).
+// Lags are counted while the product of the two is positive, and up to a quarter of the pairs. Beyond the first lags,
+// one lag stands for its neighbours: two long trends would take hours otherwise.
 func independent(ctx context.Context, dx, dy []float64, sx, sy float64) float64 {
 	n := len(dx)
 	sum := 1.0

@@ -10,10 +10,10 @@ import (
 	"slices"
 )
 
-// MinShared is how many metrics two jobs share at least that are compared.
+// MinShared is the least number of shared metrics for which two jobs are compared.
 const MinShared = 6
 
-// deciles is how many numbers describe a metric of a job.
+// deciles is the number of deciles that describe a metric of a job.
 const deciles = 11
 
 // Distribution maps a value to its rank among known values, from 0 to 1. Values are kept with seven digits, since there
@@ -52,7 +52,7 @@ func (d *Distribution) Rank(v float64) float64 {
 // after returns the index behind the values that equal value i.
 func (d *Distribution) after(i int) int {
 	if i+1 == len(d.values) || d.values[i+1] != d.values[i] {
-		return i + 1 // as it is nearly always
+		return i + 1 // nearly always
 	}
 	next, _ := slices.BinarySearch(d.values[i:], math.Nextafter32(d.values[i], float32(math.Inf(1))))
 	return i + next
