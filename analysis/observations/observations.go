@@ -33,7 +33,7 @@ type Ask struct {
 	Statistics []string // nil: all of Statistics; besides these, StatisticNodes
 	Responses  []string // metrics
 	Given      []Given
-	Progress   func(text string) // is called as it goes; nil: nobody listens
+	Progress   func(text string) // receives progress messages; may be nil
 }
 
 // StatisticNodes is the number of nodes that had a metric. No method takes it as a term. `weir metrics drift` asks for

@@ -26,11 +26,11 @@ import (
 // defaultDays is the number of days of an archive that are read if no first day is given.
 const defaultDays = 30
 
-// skewMetric is how far an agent's reading was from the boundary, in microseconds.
+// skewMetric is the distance of an agent's reading from the boundary, in microseconds.
 const skewMetric = agentMetrics + "skew_us"
 
 // Archive reads the table of the archive: a row for each complete interval of each life of a job. Pseudo-jobs
-// are left out. With responses, jobs that have none of them are not read.
+// are left out. If responses are asked for, jobs without any response are not read.
 func Archive(ctx context.Context, a Ask) (t *selection.Table, err error) {
 	a.defaults()
 	err = sink.Reading(ctx, a.Dir, func() error {
@@ -177,7 +177,7 @@ func late(ms float64, intervalMs int64) bool { return math.Abs(ms) > float64(int
 // responseStatistics are the statistics of a metric that is a response.
 var responseStatistics = []string{"mean"}
 
-// metric sets the statistics of a metric that are asked for.
+// metric sets the requested statistics of a metric.
 func (o *observations) metric(row int32, name string, nodes *int32, mean, d0, d5, d10 *float64) {
 	statistics := o.ask.Statistics
 	if slices.Contains(o.ask.Responses, name) {

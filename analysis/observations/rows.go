@@ -18,7 +18,7 @@ const mostCells = 16 << 20
 // agentMetrics is the prefix of the names of an agent's metrics of itself. The agent always measures them.
 const agentMetrics = "weir_agent_"
 
-// observations collects rows of intervals, whatever order their values come in.
+// observations collects rows of intervals. Their values may come in any order.
 type observations struct {
 	ask    *Ask
 	most   int // cells
