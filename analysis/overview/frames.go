@@ -25,7 +25,7 @@ import (
 // errNoFrame is returned if no summary came lately.
 var errNoFrame = errors.New("no interval of job-summary came lately")
 
-// topPast is how many intervals `weir top` reads at its start, for medians over time.
+// topPast is the number of intervals that `weir top` reads at its start, for medians over time.
 const topPast = 40
 
 // NewestFrame returns the newest interval that is whole, for one frame.
@@ -195,7 +195,7 @@ func (t *topReader) summary(s *schemas.JobSummary) {
 		return
 	}
 	for i := range s.Metrics {
-		s.Metrics[i].Certified = nil // nobody looks at it, and it is most of a summary
+		s.Metrics[i].Certified = nil // frames do not use it, and it is most of a summary
 	}
 	t.touched[s.IntervalStart] = time.Now()
 	if s.IntervalStart > t.shown {
@@ -260,7 +260,7 @@ func isWhole(of []*schemas.JobSummary) bool {
 	return slices.ContainsFunc(of, func(s *schemas.JobSummary) bool { return s.JobID == schemas.JobSystem })
 }
 
-// patience is how long nothing may come of an interval until its frame is due.
+// patience is the time without a new summary of an interval after which its frame is due.
 type patience struct{ whole, part time.Duration }
 
 func patienceOf(interval time.Duration) patience {

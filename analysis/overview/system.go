@@ -33,7 +33,7 @@ type Ask struct {
 // ErrEmptyArchive is returned if the archive contains no date.
 var ErrEmptyArchive = errors.New("the archive has no date")
 
-// defaultSpan is how long a report's time is.
+// defaultSpan is the length of a report without given times.
 const defaultSpan = 30 * 24 * time.Hour
 
 // Load reads the data of a report of the machine, from the archive alone.
