@@ -22,7 +22,7 @@ const Oldest = "1.3"
 // ErrNoArchive is returned if there is no archive.
 var ErrNoArchive = errors.New("there is no archive")
 
-// ViewsOf returns the statements that make the views of the archive in dir, an absolute path, as it is now.
+// ViewsOf returns the statements that create the views of the present archive in dir, an absolute path.
 func ViewsOf(dir string) (string, error) {
 	archive, there := os.DirFS(dir), map[string]bool{}
 	for _, t := range tables() {
@@ -181,7 +181,7 @@ SELECT * FROM jobs_performance
 WHERE cores >= 8 AND duration_s > 600 AND queue NOT IN ('test', 'devel', 'debug');
 `
 
-// findingsJobs is a row for each finding, with its job. Of namesakes it is the last that had begun by then.
+// findingsJobs lists each finding with its job. Among namesakes, it is the last job that had begun by the finding.
 const findingsJobs = `
 CREATE OR REPLACE VIEW findings_jobs AS
 SELECT j.*,` + ofJob + `
