@@ -66,8 +66,8 @@ func Find(ctx context.Context, cfg config.Config, adm *kadm.Client, name string,
 	return t, nil
 }
 
-// firstMs returns when the first record of a partition was written. Retention deleted those before it, or all: the next
-// intervals may be incomplete.
+// firstMs returns the time of the first record of a partition. Retention deleted the records before it, or all: the
+// next intervals may be incomplete.
 func firstMs(ctx context.Context, cfg config.Config, name string, p int32, r kafka.Range) (int64, error) {
 	s := OpenStream(ctx, cfg, cfg.Prefix+name, p, r)
 	defer s.Close()

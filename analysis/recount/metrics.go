@@ -8,8 +8,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Metric identifies a metric. Own reports whether its job reported it by itself. Values with different units or scopes
-// have no sum, so they are two metrics.
+// Metric identifies a metric. Own is set if the job itself reported it. Values with different units or scopes cannot be
+// added, so they are different metrics.
 type Metric struct {
 	Name, Unit, Scope string
 	Own               bool
@@ -107,7 +107,8 @@ func Settle[C any](columns map[Metric]C, votes func(C) int, takes func(winner, l
 	}
 }
 
-// Votes is how many nodes of all shares have a metric, at the least. Several shares of the machine may count one node.
+// Votes is a lower bound of the number of nodes with a metric, over all shares. Several shares of the machine may count
+// the same node.
 type Votes struct {
 	unshared, most int
 	named          map[string]bool

@@ -34,7 +34,7 @@ type closing struct {
 	machine                *Share // the partition's share of _system
 }
 
-// maxTickBytes is how many bytes of Ticks an interval may have. The Tick that reaches it is the last.
+// maxTickBytes bounds the Ticks of an interval, in bytes. The Tick that reaches it is the last.
 const maxTickBytes = 32 << 20
 
 // interval holds the records of one interval_start that no Tick has taken.
@@ -43,7 +43,7 @@ type interval struct {
 	records int64
 }
 
-// NewPartition returns the fold of a partition of a cluster's counters. collectors is how many partitions there are.
+// NewPartition returns the fold of a partition of a cluster's counters. collectors is the number of partitions.
 func NewPartition(cluster string, partition, collectors int32) *Partition {
 	return &Partition{
 		cluster: cluster, partition: partition, collectors: collectors, closed: Never, dropped: Never,
@@ -68,7 +68,7 @@ func (p *Partition) Front() int64 {
 // End notes that the partition was read to its end.
 func (p *Partition) End() { p.ended = true }
 
-// Held returns how many records have no fate yet.
+// Held returns the number of records without a fate yet.
 func (p *Partition) Held() (n int64) {
 	for _, i := range p.intervals {
 		n += i.records

@@ -52,7 +52,7 @@ type Record struct {
 	*schemas.NodeHeader
 	Batch   *schemas.CounterBatch
 	Summary *schemas.NodeSummary
-	Late    bool // it is one of Partition.Belated
+	Late    bool // taken from Partition.Belated
 	// Entry is the record's place in the log. Its value is kept only for a NodeSummary, which a Tick may reject.
 	Entry Entry
 }
@@ -70,7 +70,7 @@ type Share struct {
 	Records         []*Record       // ordered by node
 }
 
-// Reported returns how many nodes have a record.
+// Reported returns the number of nodes with a record.
 func (s *Share) Reported() (n int32) {
 	for _, came := range s.Nodes {
 		if came {
