@@ -154,7 +154,7 @@ func (a *Archive) flush() error {
 	return nil
 }
 
-// Publish gives the files their place, and returns how many there are.
+// Publish moves the files to their place, and returns their number.
 func (a *Archive) Publish() (files int64, err error) {
 	if err := a.flush(); err != nil || a.files == 0 {
 		return 0, err
@@ -165,7 +165,7 @@ func (a *Archive) Publish() (files int64, err error) {
 	return a.files, sink.SyncDir(a.dir)
 }
 
-// Close ends the archive. Without Publish nothing of it stays.
+// Close ends the archive. It deletes files that were not published.
 func (a *Archive) Close() error {
 	err := os.RemoveAll(sink.StagePath(a.dir))
 	if a.lock != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Source is one reading of a partition of counters: the one that is folded, or the one ahead of it.
+// Source is one reading of a partition of counters: the folded one, or the one ahead of it.
 type Source struct {
 	Partition int32
 	Ahead     bool
@@ -141,7 +141,7 @@ func (f *Fold) addAhead(r *reader, e recount.Entry) {
 	}
 }
 
-// count counts the fate of a record. Late ones are counted by the reading ahead, if there is one.
+// count counts the fate of a record. Late records are counted by the reading ahead, if there is one.
 func (f *Fold) count(m recount.Met) {
 	t := &f.Tally
 	switch m.Fate {
@@ -284,7 +284,7 @@ func (f *Fold) Ready() []*schemas.JobSummary {
 	return ready
 }
 
-// Held returns how many records and shares are in memory.
+// Held returns the number of records and shares in memory.
 func (f *Fold) Held() (n int64) {
 	for _, r := range f.readers {
 		n += r.Held() + r.ahead.Held()

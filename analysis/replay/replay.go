@@ -1,11 +1,11 @@
 // Package replay folds the log of counters anew: the intervals that it still holds, for chosen jobs, with metrics that
-// nobody recorded. All values of a split job are in the log, so its deciles are exact.
+// were never recorded. All values of a split job are in the log, so its deciles are exact.
 //
 // Fold is the pure part. It takes the records of all partitions in the order that it asks for, interval by interval. So
 // it holds the intervals that are open, and no others. run.go reads the topic, archive.go writes Parquet files.
 //
 // It reads each partition twice, 64 intervals apart. The reading ahead finds the records that came late, so that they
-// count in the interval that they are of.
+// count in their own interval.
 package replay
 
 import (

@@ -63,7 +63,7 @@ func Run(ctx context.Context, cfg config.Config, o Options, each func(*schemas.J
 	return &r.report, nil
 }
 
-// replayer is one replay that runs.
+// replayer is the state of a running replay.
 type replayer struct {
 	cfg     config.Config
 	o       Options
@@ -207,7 +207,7 @@ func (r *replayer) progress(offsets, interval int64) {
 	r.told = time.Now()
 }
 
-// shownJobs is how many jobs a note names.
+// shownJobs is the number of jobs that a note names.
 const shownJobs = 10
 
 // finish makes the report of a finished fold.

@@ -70,7 +70,7 @@ func (s *share) column(m recount.Metric) *column {
 	return c
 }
 
-// sent returns how many nodes have a valid value.
+// sent returns the number of nodes with a valid value.
 func (c *column) sent() int { return len(c.with) }
 
 // takes takes the values of another unit or scope.

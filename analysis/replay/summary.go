@@ -13,7 +13,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// atOnce is how many metrics are reduced at a time.
+// atOnce is the number of metrics that are reduced at a time.
 var atOnce = runtime.GOMAXPROCS(0)
 
 // reducedIn reports whether some values of the shares were reduced on their node.

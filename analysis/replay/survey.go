@@ -112,7 +112,7 @@ func (r *replayer) noteBegins(l lives, from int64) {
 	}
 }
 
-// surveyed is how many offsets at the begin and at the end of a partition are looked at for the names of metrics.
+// surveyed is the number of offsets at each end of a partition that are searched for the names of metrics.
 const surveyed = 64
 
 // define compiles the definitions, and checks the names of metrics against the names in records.
