@@ -14,7 +14,7 @@ type Interval struct {
 	Expected      int64 `json:"expected"` // (node, job) pairs that the Ticks list, without jobs that ended
 	Summarized    int64 `json:"summarized"`
 	Late          int64 `json:"late"`
-	Misrouted     int64 `json:"misrouted"` // without those of another interval_ms, which are named apart
+	Misrouted     int64 `json:"misrouted"` // without records of another interval_ms, which are reported separately
 	Ended         int64 `json:"ended"`
 }
 

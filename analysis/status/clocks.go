@@ -30,7 +30,7 @@ type Synchrony struct {
 type BrokerClock struct {
 	Broker   int32 `json:"broker"`
 	OffsetMs int64 `json:"offset_ms"` // ahead of the nodes' clocks; negative: behind
-	Nodes    int   `json:"nodes"`     // that tell
+	Nodes    int   `json:"nodes"`     // nodes with samples
 }
 
 // clockSigns are the last words of each node's records on its clock, against the clock of each broker.
@@ -87,13 +87,13 @@ func (c clockSigns) brokers() []BrokerClock {
 		witness = witness || right
 	}
 	if !witness {
-		return []BrokerClock{} // nobody else is a witness: the nodes may be off
+		return []BrokerClock{} // no broker is known to be right: the nodes may be off
 	}
 	return wrong
 }
 
-// off returns the nodes with a clock that is off, the worst first, and never nil: they become a JSON array. Brokers
-// with a clock that is off are no witnesses.
+// off returns the nodes with a clock that is off, the worst first, and never nil: they become a JSON array. It
+// ignores samples against brokers with a clock that is off.
 func (c clockSigns) off(wrong []BrokerClock) []NodeClock {
 	last := map[string]clockSaid{}
 	for w, sign := range c {

@@ -134,7 +134,7 @@ func (s *Status) judgePartitions(cfg config.Config) {
 	}
 }
 
-// judgeRejects names the last reason alone. Rejects come in series: whoever writes one wrong record writes many.
+// judgeRejects names the last reason alone. Rejects come in series: a faulty producer writes many wrong records.
 func (s *Status) judgeRejects() {
 	if len(s.Rejects) == 0 {
 		return

@@ -16,19 +16,19 @@ import (
 	"github.com/weirhpc/weir/analysis/topics"
 )
 
-// Partition is how far one partition is folded, and by whom.
+// Partition is the state of one partition of a stage, with its owner.
 type Partition struct {
 	Stage     string `json:"stage"`
 	Partition int32  `json:"partition"`
 	Position  int64  `json:"position"`
 	End       int64  `json:"end"`
 	Lag       int64  `json:"lag"` // offsets, transaction markers included
-	// Held is how many offsets nobody may read yet: those from the first open transaction on.
+	// Held counts the offsets from the first open transaction on, which cannot be read yet.
 	Held        int64  `json:"held"`
 	ClosedMs    *int64 `json:"closed_interval_start"`
-	Owner       string `json:"owner"`        // empty: nobody
+	Owner       string `json:"owner"`        // empty: none
 	CommittedMs *int64 `json:"committed_ms"` // when the position was committed, by its owner's clock; null: never
-	FirstMs     *int64 `json:"first_ms"`     // when the first record was written; null where something was committed
+	FirstMs     *int64 `json:"first_ms"`     // when the first record was written; null once a position was committed
 	Behind      bool   `json:"behind"`       // records wait, and the last Ticks are not folded
 	// Stopped: there is a StopReason, or the partition is behind and owned, and nothing was committed for long.
 	Stopped bool `json:"stopped"`
@@ -38,7 +38,7 @@ type Partition struct {
 	// RejectReason is why the last record of this partition was rejected, as far back as topic rejects was read.
 	RejectReason string `json:"reject_reason"`
 
-	waits bool // of find: a summary is not folded though it is old
+	waits bool // of find: an old summary is not folded yet
 }
 
 // commit is the last Progress of a partition, and when it was committed.

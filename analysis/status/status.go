@@ -29,18 +29,18 @@ type Status struct {
 	IntervalMs    int64            `json:"interval_ms"`         // of the configuration that asks
 	Epoch         int64            `json:"epoch"`               // of the last plan that changed a Route
 	PlannedMs     *int64           `json:"plan_interval_start"` // that plan's first interval; null without a Route
-	TickMs        *int64           `json:"tick_interval_start"` // of the last Tick; null where there is none
+	TickMs        *int64           `json:"tick_interval_start"` // of the last Tick; null if there is none
 	TickAgeMs     *int64           `json:"tick_age_ms"`         // since the interval of that Tick ended
 	TickLengthMs  *int64           `json:"tick_interval_ms"`    // the balancer's interval
 	JobsUnread    string           `json:"jobs_unread"`         // why a list of jobs cannot be read, and since when
 	Partitions    []Partition      `json:"partitions"`
 	Rejects       []Rejects        `json:"rejects"` // of the last minutes, by the partition of the records
-	Sink          []SinkPartition  `json:"sink"`    // empty where the archive cannot be seen from here
+	Sink          []SinkPartition  `json:"sink"`    // empty if this machine does not see the archive
 	SinkError     string           `json:"sink_error"`
 	Collect       map[string]int64 `json:"collect_counts"`
 	Merge         map[string]int64 `json:"merge_counts"`
-	Find          map[string]int64 `json:"find_counts"`     // null where find never ran
-	Intervals     []Interval       `json:"intervals"`       // the last that are closed, oldest first
+	Find          map[string]int64 `json:"find_counts"`     // null if find never ran
+	Intervals     []Interval       `json:"intervals"`       // the last closed ones, oldest first
 	NodesExpected int64            `json:"nodes_expected"`  // by all rows of the last three intervals that have any
 	NodesReported int64            `json:"nodes_reported"`  // the same
 	Incomplete    []IncompleteJob  `json:"incomplete_jobs"` // three rows in a row lack something
@@ -48,10 +48,10 @@ type Status struct {
 	Late          []string         `json:"late_nodes"`      // their records came after the Tick
 	Misrouted     []string         `json:"misrouted_nodes"` // no Tick of that partition lists their records
 	Routeless     []string         `json:"routeless_nodes"` // of balance.nodes, without a Route
-	OtherInterval map[string]int64 `json:"other_interval"`  // interval_ms of the nodes whose records have another
+	OtherInterval map[string]int64 `json:"other_interval"`  // interval_ms of nodes that use another one
 	ClocksOff     []NodeClock      `json:"clocks_off"`      // by the last records of each node, the worst first
 	BrokersOff    []BrokerClock    `json:"brokers_off"`     // brokers with a clock that is off
-	Synchrony     *Synchrony       `json:"synchrony"`       // null where no node tells
+	Synchrony     *Synchrony       `json:"synchrony"`       // null if no node reports it
 	Wrong         []string         `json:"wrong"`           // each with its remedy
 }
 
@@ -63,12 +63,12 @@ type Rejects struct {
 	Reason    string `json:"reason"` // of the last one
 }
 
-// SinkPartition is how far one partition of summaries is archived.
+// SinkPartition is the archive's state for one partition of summaries.
 type SinkPartition struct {
 	Partition int32 `json:"partition"`
 	Position  int64 `json:"position"`
 	End       int64 `json:"end"`
-	Replaced  bool  `json:"replaced"` // the topic is not the one that the archive holds
+	Replaced  bool  `json:"replaced"` // the archive holds a deleted topic of this name
 	// Behind: summaries wait for longer than a file takes, or the archive ends behind the topic.
 	Behind bool `json:"behind"`
 	// Waits is the summary of an unknown schema at which the sink waits; null if it does not wait.
@@ -76,11 +76,11 @@ type SinkPartition struct {
 }
 
 const (
-	// statusTicks is how many of the last Ticks decide which nodes are silent, late or misrouted.
+	// statusTicks is the number of last Ticks that decide which nodes are silent, late or misrouted.
 	statusTicks = 3
-	// statusRows is how many rows of a job in a row must lack something before that is wrong.
+	// statusRows is the number of consecutive incomplete rows of a job that are reported as a fault.
 	statusRows = 3
-	// rejectsBack and rejectsMost bound how far back rejects count, in time and in records.
+	// rejectsBack and rejectsMost bound the counted rejects, in time and in records.
 	rejectsBack, rejectsMost = 5 * time.Minute, 10_000
 )
 
