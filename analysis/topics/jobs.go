@@ -24,7 +24,7 @@ type JobRow struct {
 	Reason        string  `json:"reason"`
 	User          string  `json:"user"`
 	Name          string  `json:"name"`
-	IntervalStart *int64  `json:"interval_start"` // of the last summary; null where there is none
+	IntervalStart *int64  `json:"interval_start"` // of the last summary; null if there is none
 	IntervalMs    *int64  `json:"interval_ms"`
 	Method        *string `json:"method"`
 	Parts         *int32  `json:"parts"`

@@ -226,7 +226,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// Recent is how far back "the last intervals" reaches.
+// Recent returns the time from which "the last intervals" are counted.
 func Recent(cfg config.Config, now time.Time) time.Time {
 	return now.Add(-max(time.Minute, 12*cfg.Interval))
 }

@@ -25,7 +25,7 @@ type TailRecord struct {
 	Offset    int64           `json:"offset"`
 	Timestamp int64           `json:"timestamp"` // milliseconds
 	Key       *string         `json:"key"`
-	Schema    *string         `json:"schema"` // full name; null where the value is no record
+	Schema    *string         `json:"schema"` // full name; null if the value is no record
 	Value     json.RawMessage `json:"value"`
 	Error     string          `json:"error,omitempty"` // why the value cannot be shown
 
@@ -117,11 +117,11 @@ func recordOf(r *kgo.Record) TailRecord {
 	return t
 }
 
-// shownHead is how many bytes Text shows of a Reject's head.
+// shownHead is the number of bytes that Text shows of a Reject's head.
 const shownHead = 24
 
-// Text returns the value on one printable line: a summary, a finding or a job in words, all else as JSON. A Reject's
-// head is cut to its first bytes, in hex.
+// Text returns the value on one printable line: a summary, a finding or a job in words, any other record as JSON. A
+// Reject's head is cut to its first bytes, in hex.
 func (t *TailRecord) Text() string {
 	if record, err := schemas.Unmarshal(t.record); err == nil {
 		if text, ok := readable(record); ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// shownMetrics is how many metrics of a summary fit on a line.
+// shownMetrics is the number of metrics of a summary that fit on a line.
 const shownMetrics = 3
 
 // readable returns the line of a record that people follow. Other records have none.
