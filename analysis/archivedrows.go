@@ -13,7 +13,8 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// gapsAmong is how many times as far back the archive is read as the last intervals need, since some may be missing.
+// gapsAmong is the factor by which the archive is read further back than the last intervals need, since some may be
+// missing.
 const gapsAmong = 4
 
 // archivedRows returns rows of one life. lives are all lives of the job, and of is the span of this one: rows outside

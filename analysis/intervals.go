@@ -113,7 +113,8 @@ func (h *historian) jobs(ctx context.Context, some []rules.Job) error {
 	return nil
 }
 
-// life watches every interval of a job, date by date, and gives its final findings away. One without any is no job.
+// life watches every interval of a job, date by date, and passes its final findings to fn. A job without intervals is
+// not counted.
 func (h *historian) life(ctx context.Context, x *archive.Index, job rules.Job) error {
 	dates := x.Dates(job.Key)
 	if len(dates) == 0 {

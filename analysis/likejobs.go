@@ -59,8 +59,8 @@ type likely struct {
 	signature like.Signature // deciles first, and then their ranks
 }
 
-// Like returns the jobs of the archive that are most like one, the nearest first. They ran on the same type of node.
-// Ranks are those among the jobs of the queue that is asked for, and otherwise of the job's own.
+// Like returns the jobs of the archive that resemble one job most, the nearest first. They ran on the same type of
+// node. Values are ranked among the jobs of the requested queue, or by default among the jobs of the job's own queue.
 func Like(ctx context.Context, cfg config.Config, a LikeAsk) ([]LikeRow, error) {
 	dir := cmp.Or(a.Dir, cfg.Sink.Dir)
 	types, err := rules.NewTypes(cfg.Machine)
@@ -168,7 +168,7 @@ func (l *liker) totals(ctx context.Context, dir string, further []string,
 	})
 }
 
-// space makes ranks of the deciles of all jobs. The ranks are those among the jobs of a queue.
+// space replaces the deciles of all jobs by their ranks among the jobs of a queue.
 func (l *liker) space(queue string) like.Space {
 	space := make(like.Space, len(l.names))
 	for i := range space {

@@ -106,7 +106,7 @@ func (l lives) jobs() (all []lives) {
 	return all
 }
 
-// choose returns the lives of the job that ID@DATE names; none if nobody knows the id.
+// choose returns the lives of the job that ID@DATE names, or none if the id is unknown.
 func (l lives) choose(id, date string) (lives, error) {
 	all := l.jobs()
 	some := all
@@ -129,7 +129,7 @@ func (l lives) choose(id, date string) (lives, error) {
 	return nil, fmt.Errorf("%w: %s. Name one of them:\n%s", ErrAmbiguous, id, listed(id, some))
 }
 
-// mostListed is how many jobs with one id an error lists: the last ones.
+// mostListed is the number of jobs with one id that an error lists: the last ones.
 const mostListed = 20
 
 // listed returns a line for each job: its name, its user, and its time.
@@ -191,7 +191,7 @@ func (l lives) span(of life) span {
 // Lives are the lives of one job, and all lives of jobs with its id.
 type Lives struct {
 	mine, all lives
-	dated     bool // the job is one that began on a date
+	dated     bool // the name gave the date on which the job began
 }
 
 // Jobs returns the scheduler's records.

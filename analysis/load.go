@@ -26,7 +26,7 @@ import (
 type Ask struct {
 	Dir      string   // the archive; empty: sink.dir
 	Topic    bool     // brokers are asked for intervals behind the archive's end
-	Metrics  []string // nil: those shown by default; AllMetrics: all
+	Metrics  []string // nil: the default ones; AllMetrics: all
 	From, To time.Time
 	MaxBins  int   // 0: view.MaxBins
 	Restart  int32 // -1: the last
@@ -36,7 +36,7 @@ type Ask struct {
 const AllMetrics = "all"
 
 var (
-	// ErrNoJob is returned for a job that neither the archive nor the topics have.
+	// ErrNoJob is returned for a job that is neither in the archive nor in the topics.
 	ErrNoJob = errors.New("no such job")
 	// ErrNoInterval is returned, together with the job, if no interval of the job is known yet.
 	ErrNoInterval = errors.New("the job has no interval")
@@ -54,7 +54,7 @@ func Where(cfg config.Config, dir string) (archive string, topic bool) {
 const (
 	// hourlyFrom is the number of intervals from which a job's compacted dates are read by the hour.
 	hourlyFrom = 20_000
-	// watchedAtMost is how many intervals the rules look at: 11 days at 10 s. They take a few seconds.
+	// watchedAtMost bounds the intervals that rules look at: 11 days at 10 s. They take a few seconds.
 	watchedAtMost = 100_000
 )
 
@@ -87,11 +87,11 @@ type loader struct {
 	shares    map[string][]quantile.Summary
 	watcher   *watcher // nil: there are no rules, or no interval
 	unwatched bool     // there are too many intervals even for the rules
-	mostRules int64    // how many that is
+	mostRules int64    // watchedAtMost; a test lowers it
 	archived  int      // rows of the archive
 	recent    int      // summaries of the topic
 	partial   string   // describes the unread part of the topic; empty if there is none
-	pair      *pair    // for a correlation, which wants nothing else
+	pair      *pair    // for a correlation, which loads only these two metrics
 	looked    func()   // is called once the end of the archive is known: a test writes more then
 }
 

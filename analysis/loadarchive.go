@@ -21,7 +21,7 @@ import (
 func (l *loader) fromArchive(ctx context.Context) error {
 	dir := l.cfg.Sink.Dir
 	if _, err := os.Stat(filepath.Dir(sink.DatePath(dir, ""))); err != nil {
-		return nil // there is no archive, or it is not seen from here
+		return nil // there is no archive, or this machine does not see it
 	}
 	if err := l.findTotals(ctx); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (l *loader) dates() (first, last string) {
 	return first, last
 }
 
-// size finds out whether the life, and the part of it that is asked for, have too many intervals to read each of them.
+// size decides whether the life and its requested part hold too many intervals to read each of them.
 func (l *loader) size(ctx context.Context, q archive.Query) error {
 	from, to := l.life()
 	if l.pair != nil || l.start != nil && to.Sub(from) < hourlyFrom*time.Second {
@@ -226,7 +226,7 @@ func (l *loader) size(ctx context.Context, q archive.Query) error {
 		to = l.ask.To
 	}
 	part := to.Sub(from).Milliseconds() / intervalMs
-	atOnce := min(part, dayMs/intervalMs) // a date of them is in memory
+	atOnce := min(part, dayMs/intervalMs) // intervals of one date are held in memory
 	l.hourly, l.unwatched = part > hourlyFrom, part > l.mostRules || atOnce > hourlyFrom
 	return nil
 }

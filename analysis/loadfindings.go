@@ -8,7 +8,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// findings returns those on record of the life: the archive's, and otherwise the topic's.
+// findings returns the recorded findings of the life, from the archive, or otherwise from the topic.
 func (l *loader) findings(ctx context.Context) (all []schemas.Finding, err error) {
 	take := func(f *schemas.Finding) {
 		if f.Job() == l.key && l.span.has(f.AsOf) {

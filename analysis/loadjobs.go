@@ -29,15 +29,15 @@ type ListAsk struct {
 	Since                time.Time // the earliest end; zero: a day ago, and without brokers all of a month
 	User, Account, Queue string    // empty: any
 	Finding              string    // a rule that holds for the job; empty: any or none
-	Rules                []string  // the rules that there are, besides those with a finding; nil: any
+	Rules                []string  // known rules, besides rules with a finding; nil: any
 	Sort                 string    // empty: by start, the newest first
 	Limit                int       // 0: all
 }
 
 var (
-	// ErrSort is returned for an order that there is none of.
+	// ErrSort is returned for an unknown order.
 	ErrSort = errors.New("no order of jobs")
-	// ErrRule is returned for a rule that there is none of.
+	// ErrRule is returned for an unknown rule.
 	ErrRule = errors.New("no rule")
 
 	errNoMetric = errors.New("no job of the list has the metric")
@@ -56,8 +56,8 @@ type lister struct {
 	of    archive.Timeline[*view.JobLine]
 	all   []*view.JobLine
 	by    order
-	found map[*view.JobLine]bool // jobs with the finding that is asked for
-	rules map[string]bool        // those with a finding
+	found map[*view.JobLine]bool // jobs with the requested finding
+	rules map[string]bool        // rules with a finding
 }
 
 // LoadLines returns running, waiting and ended jobs with the numbers that `weir jobs` shows. A running job shows the
@@ -111,7 +111,7 @@ func hasNumbers(line view.JobLine) bool {
 	return line.Busy != nil || line.Spread != nil || line.MemPerNode != nil
 }
 
-// since returns since when jobs are listed that ended. Without brokers there is no clock to go by but the archive.
+// since returns the earliest end of listed jobs. Without brokers, the archive is the only clock.
 func (l *lister) since(dir string) (time.Time, error) {
 	switch {
 	case !l.ask.Since.IsZero():
@@ -192,7 +192,7 @@ func (l *lister) findingsFrom(since time.Time) string {
 			began = line.Submit
 		}
 		switch {
-		case !schemas.Over(line.State): // the archive has none of it
+		case !schemas.Over(line.State): // its findings are not archived yet
 		case began == nil || *began <= 0:
 			return ""
 		default:

@@ -38,7 +38,7 @@ var hourBudget = quantile.Budget{Bytes: 512, Ranks: 2048}
 // and intervals are merged.
 func (l *loader) merge() {
 	if l.partial != "" && !l.final {
-		clear(l.shares) // the total of a part is none of the job
+		clear(l.shares) // a partial read gives no total of the job
 	}
 	of := map[string]*totals.Total{}
 	for i := range l.totals {
@@ -113,7 +113,7 @@ func takeTotal(to *view.Total, t *totals.Total) {
 	}
 }
 
-// judge sets the findings. They are those on record. Without any they are the ones that the rules find now.
+// judge sets the findings: the recorded ones, or if there are none, the findings of the rules now.
 func (l *loader) judge(ctx context.Context) error {
 	j := l.job
 	recorded, err := l.findings(ctx)

@@ -37,7 +37,7 @@ func Readable(dir string) error {
 	return nil
 }
 
-// Named are the jobs and job arrays that somebody names. One client reads all of them. The records of jobs and findings
+// Named are the jobs and job arrays that a user names. One client reads all of them. The records of jobs and findings
 // are read once.
 type Named struct {
 	cfg   config.Config  // sink.dir is the archive that is read

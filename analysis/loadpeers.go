@@ -85,7 +85,7 @@ func LoadPeers(ctx context.Context, cfg config.Config, dir string, j *view.Job, 
 // ranked are the ranks of a job among two groups, which have the same numbers in the same order.
 type ranked struct{ user, queue []view.Rank }
 
-// ranksOf returns the numbers of a job that are ranked, with nobody to compare them with yet.
+// ranksOf returns the ranked numbers of a job, without peers yet.
 func ranksOf(j *view.Job) *ranked {
 	r := &ranked{}
 	for i := range j.Metrics {

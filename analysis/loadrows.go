@@ -42,8 +42,8 @@ func (l *loader) watchRow(r *schemas.Row, metric string) {
 	}
 }
 
-// asked reports whether an interval is of the part of the life that is asked for. Rules see no other, since the rest of
-// a long life, or of a final one, is not read by the interval.
+// asked reports whether an interval lies in the requested part of the life. Rules see only this part, since the rest of
+// a long or final life is not read by the interval.
 func (l *loader) asked(startMs int64) bool {
 	return (l.ask.From.IsZero() || startMs >= l.ask.From.UnixMilli()) &&
 		(l.ask.To.IsZero() || startMs < l.ask.To.UnixMilli())

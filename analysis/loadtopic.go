@@ -24,7 +24,7 @@ import (
 	"github.com/weirhpc/weir/analysis/topics"
 )
 
-// lives finds the lives of the job, and chooses one: the last, unless another is asked for.
+// lives finds the lives of the job, and chooses the requested one, by default the last.
 func (l *loader) lives(ctx context.Context) error {
 	id, known, err := l.named.job(ctx, l.name)
 	if err != nil {
@@ -74,8 +74,8 @@ type start struct {
 	topicID string
 }
 
-// positions returns how far each partition of job-summary is archived. Summaries that the sink writes from now on are
-// read twice, and count once.
+// positions returns the end of the archive for each partition of job-summary. Summaries that the sink writes from now
+// on are read twice, and count once.
 func (l *loader) positions() (map[int32]start, error) {
 	if l.topic == nil {
 		return nil, nil
