@@ -211,9 +211,9 @@ func (r rows) add(s *schemas.JobSummary) {
 	r[key] = append(r[key], rowCounts{s.IntervalStart, s.Parts, s.PartsReported, s.NodesExpected, s.NodesReported})
 }
 
-// judged returns the jobs whose last statusRows rows are all incomplete. It also returns the nodes expected and
-// reported by all rows of the last statusRows intervals. It leaves out the summaries of the whole machine, which sum up
-// all others.
+// judged returns the jobs that were incomplete in each of their last statusRows rows. It also returns the nodes
+// expected and reported by all rows of the last statusRows intervals. It leaves out the summaries of the whole machine,
+// which sum up all others.
 func (r rows) judged(absent missing) (incomplete []IncompleteJob, expected, reported int64) {
 	incomplete = []IncompleteJob{}
 	starts := map[int64]bool{}
