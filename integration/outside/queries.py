@@ -414,7 +414,7 @@ def worst(t):
 
 def unused(t):
     rows = []
-    for j in sorted(t.measured(), key=lambda j: j["key"]):
+    for j in sorted(t.measured(), key=lambda j: (*j["key"], j["user"])):
         most_memory = float(t.total(j, "mem_used").values[-1])
         time = j["duration_s"] / j["time_limit_s"] if j["time_limit_s"] else None
         memory = most_memory / j["mem_requested_bytes"] if j["mem_requested_bytes"] else None
