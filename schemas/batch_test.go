@@ -18,7 +18,7 @@ func generalBatch(b []byte) (Record, error) {
 		return nil, err
 	}
 	r := e.zero()
-	_, err = e.schema.Decode(b[headerBytes:], r)
+	_, err = e.schema().Decode(b[headerBytes:], r)
 	return r, err
 }
 
@@ -36,7 +36,7 @@ func checkBatch(t *testing.T, b []byte) (taken bool) {
 	if err != nil || !e.isBatch || len(b) > MaxRecordBytes {
 		return false
 	}
-	got, taken := decodeBatch(b[headerBytes:], e.hasReported)
+	got, taken := decodeBatch(b[headerBytes:], e.hasReported())
 	want, err := generalBatch(b)
 	if !taken {
 		return false
@@ -47,7 +47,7 @@ func checkBatch(t *testing.T, b []byte) (taken bool) {
 	if diff := sameBatch(want, got); diff != "" {
 		t.Fatalf("%x: %s", b, diff)
 	}
-	general, err := table.byName["weir.v1.CounterBatch"].schema.AppendSingleObject(nil, got)
+	general, err := table.byName["weir.v1.CounterBatch"].schema().AppendSingleObject(nil, got)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,12 +177,12 @@ func BenchmarkBatch(b *testing.B) {
 			}
 			return err
 		}},
-		{"read/own", func() error { _, ok := decodeBatch(value[headerBytes:], e.hasReported); return okOr(ok) }},
+		{"read/own", func() error { _, ok := decodeBatch(value[headerBytes:], e.hasReported()); return okOr(ok) }},
 		{"read/general", func() error { _, err := generalBatch(value); return err }},
 		{"read/goavro", func() error { _, _, err := dynamic.NativeFromBinary(value[headerBytes:]); return err }},
 		{"read/checked", func() error { _, err := Unmarshal(value); return err }},
 		{"write/own", func() error { _, err := Marshal(batch); return err }},
-		{"write/general", func() error { _, err := e.schema.AppendSingleObject(nil, batch); return err }},
+		{"write/general", func() error { _, err := e.schema().AppendSingleObject(nil, batch); return err }},
 		{"write/goavro", func() error { _, err := dynamic.BinaryFromNative(nil, native); return err }},
 	} {
 		b.Run(c.name, func(b *testing.B) {

@@ -13,10 +13,10 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
-	"github.com/linkedin/goavro/v2"
 	"github.com/twmb/avro"
 )
 
@@ -44,18 +44,41 @@ type Record interface {
 
 const headerBytes = 10 // marker and fingerprint
 
-// entry is one schema ever shipped, with the data derived from its text.
+// entry is one schema ever shipped.
 type entry struct {
-	name                 string // full name, weir.v1.<Name>
-	text                 string // the .avsc file
-	schema               *avro.Schema
-	shape                *shape
-	head                 [headerBytes]byte // of every value
-	zero                 func() Record
-	isBatch, hasReported bool // it is a CounterBatch, and includes that field: see decodeBatch
-	isSummary            bool // it is the newest JobSummary: see decodeSummary
-	// dynamic is the goavro codec, made when first asked for: only `weir tail` and the tests want it.
-	dynamic func() (*goavro.Codec, error)
+	name        string // full name, weir.v1.<Name>
+	text        string // the .avsc file
+	fingerprint uint64
+	head        [headerBytes]byte // of every value
+	zero        func() Record
+	isBatch     bool // it is a CounterBatch: see decodeBatch
+	isSummary   bool // it is the newest JobSummary: see decodeSummary
+	// parsed returns the data derived from the text. Parsing all schemas takes 4 MB and 15 ms, and an agent needs few
+	// of them. So each is parsed when first needed.
+	parsed func() *parsed
+}
+
+// parsed is the data derived from the text of a schema.
+type parsed struct {
+	schema      *avro.Schema
+	shape       *shape
+	hasReported bool // it includes the field reported of a CounterBatch
+}
+
+func (e *entry) schema() *avro.Schema { return e.parsed().schema }
+func (e *entry) shape() *shape        { return e.parsed().shape }
+func (e *entry) hasReported() bool    { return e.parsed().hasReported }
+
+// parse panics if the text is no schema, or does not fit the struct. The files are embedded, so this cannot happen once
+// the tests have passed.
+func (e *entry) parse() *parsed {
+	schema := avro.MustParse(e.text)
+	return &parsed{
+		schema: schema, shape: newShape(schema, reflect.TypeOf(e.zero()).Elem()),
+		hasReported: slices.ContainsFunc(schema.Root().Fields, func(f avro.SchemaField) bool {
+			return f.Name == "reported"
+		}),
+	}
 }
 
 // table holds every schema ever shipped: the current ones by name, all by fingerprint. When a record gets a field, its
@@ -70,44 +93,48 @@ type schemaTable struct {
 	byFingerprint map[uint64]*entry
 }
 
+// kind is a record's Go type, with the fingerprint of its current schema. TestFingerprints compares the fingerprints
+// with the schemas, and reports those of changed schemas.
+type kind struct {
+	fingerprint uint64
+	zero        func() Record
+}
+
+var kinds = map[string]kind{
+	"BalanceState":  {0x608439018d88f54e, func() Record { return new(BalanceState) }},
+	"CounterBatch":  {0xbcc070302c887a04, func() Record { return new(CounterBatch) }},
+	"FindState":     {0x5ff69999f129bb68, func() Record { return new(FindState) }},
+	"Finding":       {0x8db96c5f9f0d6dcd, func() Record { return new(Finding) }},
+	"Gap":           {0x8aec1fa4ab5d41b6, func() Record { return new(Gap) }},
+	"Job":           {0x0a9ac64bc230e40a, func() Record { return new(Job) }},
+	"JobPartial":    {0x2eb0b5c2587ae16e, func() Record { return new(JobPartial) }},
+	"JobSummary":    {0x54cd2803d070afb8, func() Record { return new(JobSummary) }},
+	"NodeSummary":   {0xdc5e2cb7b7e6787e, func() Record { return new(NodeSummary) }},
+	"Progress":      {0x810dccec936c9629, func() Record { return new(Progress) }},
+	"Reject":        {0xd2ff91663f766718, func() Record { return new(Reject) }},
+	"Route":         {0xe96a5d4b2c87a34d, func() Record { return new(Route) }},
+	"Tick":          {0x507a994bc73f53d3, func() Record { return new(Tick) }},
+	"TopologyOrder": {0x6da1ce19fc5fe848, func() Record { return new(TopologyOrder) }},
+	"Trigger":       {0x112058f01c32b98f, func() Record { return new(Trigger) }},
+	"Watermark":     {0x9d70ffeb40713cc3, func() Record { return new(Watermark) }},
+}
+
 func newTable() schemaTable {
-	zero := map[string]func() Record{
-		"BalanceState":  func() Record { return new(BalanceState) },
-		"CounterBatch":  func() Record { return new(CounterBatch) },
-		"FindState":     func() Record { return new(FindState) },
-		"Finding":       func() Record { return new(Finding) },
-		"Gap":           func() Record { return new(Gap) },
-		"Job":           func() Record { return new(Job) },
-		"JobPartial":    func() Record { return new(JobPartial) },
-		"JobSummary":    func() Record { return new(JobSummary) },
-		"NodeSummary":   func() Record { return new(NodeSummary) },
-		"Progress":      func() Record { return new(Progress) },
-		"Reject":        func() Record { return new(Reject) },
-		"Route":         func() Record { return new(Route) },
-		"Tick":          func() Record { return new(Tick) },
-		"TopologyOrder": func() Record { return new(TopologyOrder) },
-		"Trigger":       func() Record { return new(Trigger) },
-		"Watermark":     func() Record { return new(Watermark) },
-	}
 	t := schemaTable{byName: map[string]*entry{}, byFingerprint: map[uint64]*entry{}}
-	add := func(file, name string) *entry {
+	add := func(file, name string, fingerprint uint64) *entry {
 		text, err := files.ReadFile(file)
 		if err != nil {
 			panic(err) // the file is embedded, so this cannot fail once the tests have passed
 		}
-		e := &entry{name: "weir.v1." + name, text: string(text), schema: avro.MustParse(string(text)), zero: zero[name]}
-		e.shape, e.dynamic = newShape(e.schema, reflect.TypeOf(e.zero()).Elem()), sync.OnceValues(e.compile)
-		t.byFingerprint[e.fingerprint()] = e
+		e := &entry{name: "weir.v1." + name, text: string(text), fingerprint: fingerprint, zero: kinds[name].zero}
+		e.parsed, e.isBatch = sync.OnceValue(e.parse), name == "CounterBatch"
 		e.head = [headerBytes]byte{0xC3, 0x01}
-		binary.LittleEndian.PutUint64(e.head[2:], e.fingerprint())
-		e.isBatch = name == "CounterBatch"
-		e.hasReported = slices.ContainsFunc(e.schema.Root().Fields, func(f avro.SchemaField) bool {
-			return f.Name == "reported"
-		})
+		binary.LittleEndian.PutUint64(e.head[2:], fingerprint)
+		t.byFingerprint[fingerprint] = e
 		return e
 	}
-	for name := range zero {
-		t.byName["weir.v1."+name] = add(name+".avsc", name)
+	for name, k := range kinds {
+		t.byName["weir.v1."+name] = add(name+".avsc", name, k.fingerprint)
 	}
 	t.byName["weir.v1.JobSummary"].isSummary = true
 	older, err := files.ReadDir("older")
@@ -115,16 +142,14 @@ func newTable() schemaTable {
 		panic(err) // as above
 	}
 	for _, f := range older {
-		name, _, _ := strings.Cut(f.Name(), "-")
-		add("older/"+f.Name(), name)
+		name, hex, _ := strings.Cut(strings.TrimSuffix(f.Name(), ".avsc"), "-")
+		fingerprint, err := strconv.ParseUint(hex, 16, 64)
+		if err != nil {
+			panic(err) // as above
+		}
+		add("older/"+f.Name(), name, fingerprint)
 	}
 	return t
-}
-
-func (e *entry) fingerprint() uint64 {
-	h := avro.NewRabin()
-	_, _ = h.Write(e.schema.Canonical()) // a hash does not fail
-	return h.Sum64()
 }
 
 // nameOf returns the full name of a record's schema, or the Go type of any other value. It is a switch rather than the
@@ -182,7 +207,7 @@ func Marshal(r Record) ([]byte, error) {
 			return b, nil
 		}
 	}
-	b, err := e.schema.AppendSingleObject(nil, r)
+	b, err := e.schema().AppendSingleObject(nil, r)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", e.name, err)
 	}
@@ -230,7 +255,7 @@ func Unmarshal(b []byte) (Record, error) {
 		return nil, err
 	}
 	r := e.zero()
-	if _, err := e.schema.Decode(b[headerBytes:], r); err != nil {
+	if _, err := e.schema().Decode(b[headerBytes:], r); err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", e.name, errMalformed, err)
 	}
 	return e.valid(r)
@@ -240,7 +265,7 @@ func Unmarshal(b []byte) (Record, error) {
 func (e *entry) decodeOwn(body []byte) (Record, bool) {
 	switch {
 	case e.isBatch:
-		return decodeBatch(body, e.hasReported)
+		return decodeBatch(body, e.hasReported())
 	case e.isSummary:
 		return decodeSummary(body)
 	}
@@ -265,7 +290,7 @@ func lookupChecked(b []byte) (*entry, error) {
 	if len(b) > MaxRecordBytes {
 		return e, fmt.Errorf("%s: %w: %d bytes of at most %d", e.name, errOversized, len(b), MaxRecordBytes)
 	}
-	err = e.shape.check(b[headerBytes:])
+	err = e.shape().check(b[headerBytes:])
 	switch {
 	case errors.Is(err, ErrInvalid):
 		return e, fmt.Errorf("%s: %w", e.name, err)

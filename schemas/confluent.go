@@ -79,7 +79,7 @@ func OfTopic(topic string) []Schema {
 	for fingerprint, e := range table.byFingerprint {
 		if e.name == name {
 			s := Schema{e.name, fmt.Sprintf("%016x", fingerprint), e.text}
-			all, length[s.Fingerprint] = append(all, s), len(e.schema.Canonical())
+			all, length[s.Fingerprint] = append(all, s), len(e.schema().Canonical())
 		}
 	}
 	slices.SortFunc(all, func(a, b Schema) int { // a newer one has more fields, since none is ever removed

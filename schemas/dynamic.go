@@ -5,9 +5,27 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/linkedin/goavro/v2"
 )
+
+// codecs holds the goavro codecs that were asked for, by entry. Only `weir tail` and the tests want them.
+var codecs sync.Map
+
+// dynamic returns the goavro codec of a schema. Two goroutines may make it at once; one of both codecs stays. No field
+// of the entry refers to goavro, so that a program without JSON does not link it.
+func (e *entry) dynamic() (*goavro.Codec, error) {
+	if c, ok := codecs.Load(e); ok {
+		return c.(*goavro.Codec), nil
+	}
+	c, err := e.compile()
+	if err != nil {
+		return nil, err
+	}
+	codecs.Store(e, c)
+	return c, nil
+}
 
 // compile makes the codec that reads a value without a Go struct. It is slow, and most processes never show a record.
 func (e *entry) compile() (*goavro.Codec, error) {

@@ -345,10 +345,10 @@ func TestMetricsAreBounded(t *testing.T) {
 func TestBounds(t *testing.T) {
 	worst := 0
 	for _, e := range table.byFingerprint {
-		t.Logf("%-20s %2d a byte, and %d", e.name, e.shape.perByte, e.shape.constant)
-		worst = max(worst, e.shape.perByte)
-		if bound := e.shape.bound(0); bound > 1<<20 || e.shape.perByte > 28 {
-			t.Errorf("%s: %d a byte and %d: Unmarshal promises 35 and 1 MiB", e.name, e.shape.perByte, bound)
+		t.Logf("%-20s %2d a byte, and %d", e.name, e.shape().perByte, e.shape().constant)
+		worst = max(worst, e.shape().perByte)
+		if bound := e.shape().bound(0); bound > 1<<20 || e.shape().perByte > 28 {
+			t.Errorf("%s: %d a byte and %d: Unmarshal promises 35 and 1 MiB", e.name, e.shape().perByte, bound)
 		}
 	}
 	if worst != 28 {
@@ -401,7 +401,7 @@ func TestNoSingleBlockIsTooDense(t *testing.T) {
 	for _, e := range table.byFingerprint {
 		for seed := range max(uint64(4), 24/slower) {
 			r := rand.New(rand.NewPCG(seed, 11))
-			b := e.shape.densest(e.header(), []int{1, 10, 1000, 30_000}[seed%4], r)
+			b := e.shape().densest(e.header(), []int{1, 10, 1000, 30_000}[seed%4], r)
 			if len(b) > MaxRecordBytes {
 				continue
 			}
@@ -523,5 +523,5 @@ func TestCleanTextIsValid(t *testing.T) {
 
 // header returns what values of a schema begin with.
 func (e *entry) header() []byte {
-	return binary.LittleEndian.AppendUint64([]byte{0xC3, 0x01}, e.fingerprint())
+	return binary.LittleEndian.AppendUint64([]byte{0xC3, 0x01}, e.fingerprint)
 }

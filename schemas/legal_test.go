@@ -469,7 +469,7 @@ func TestOlderWritersAreRead(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s, seed %d: %v", name, seed, err)
 			}
-			root := e.schema.Root()
+			root := e.schema().Root()
 			forget(root, reflect.ValueOf(want).Elem())
 			got, err := Unmarshal(theirs)
 			if err != nil || !cmp.Equal(want, got, sameRecord) {

@@ -26,7 +26,7 @@ func checkSummary(t *testing.T, b []byte) (taken bool) {
 	if diff := sameBatch(want, got); diff != "" {
 		t.Fatalf("%x: %s", b, diff)
 	}
-	general, err := e.schema.AppendSingleObject(nil, got)
+	general, err := e.schema().AppendSingleObject(nil, got)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func BenchmarkSummary(b *testing.B) {
 	const metrics = 37
 	summary := wideSummary(metrics)
 	value := mustMarshal(b, summary)
-	schema := table.byName["weir.v1.JobSummary"].schema
+	schema := table.byName["weir.v1.JobSummary"].schema()
 	for _, c := range []struct {
 		name string
 		do   func() error
