@@ -18,8 +18,8 @@ import (
 var (
 	// ErrAmbiguous is returned for an id that several jobs have had. The error lists these jobs.
 	ErrAmbiguous = errors.New("several jobs have this id")
-	// ErrLife is returned if the text behind the @ of ID@DATE is neither a date nor a time.
-	ErrLife = errors.New("no date of a job's start")
+	// errLife is returned if the text behind the @ of ID@DATE is neither a date nor a time.
+	errLife = errors.New("no date of a job's start")
 )
 
 // running stands for the date of a running job with an unknown start.
@@ -27,11 +27,11 @@ const running = "running"
 
 // SplitID splits ID@DATE, the name of the job with this id that began on a date of UTC. A time of RFC 3339 in place of
 // the date names the job that began in that second. The date of a plain ID is empty. The date "running" names a running
-// job with an unknown start. Any other date is ErrLife.
+// job with an unknown start. Any other date is errLife.
 func SplitID(name string) (id, date string, err error) {
 	id, date, dated := strings.Cut(name, "@")
 	if _, no := startOf(date); dated && no != nil && date != running {
-		return "", "", fmt.Errorf("%w: %q: write %s@2026-11-20, or %[3]s@2026-11-20T06:00:00Z", ErrLife, name, id)
+		return "", "", fmt.Errorf("%w: %q: write %s@2026-11-20, or %[3]s@2026-11-20T06:00:00Z", errLife, name, id)
 	}
 	return id, date, nil
 }

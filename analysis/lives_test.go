@@ -54,7 +54,7 @@ func TestNamesakesOfAnArchive(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]error{
-		"nightly@2026-11-22": ErrNoJob, "nightly@yesterday": ErrLife, "other": ErrNoJob, "nightly@running": ErrNoJob,
+		"nightly@2026-11-22": ErrNoJob, "nightly@yesterday": errLife, "other": ErrNoJob, "nightly@running": ErrNoJob,
 	} {
 		if _, err := load(name, -1); !errors.Is(err, want) {
 			t.Errorf("%s: %v", name, err)

@@ -29,7 +29,7 @@ const goodDrift = goodList + `drift:
 `
 
 func TestMetricDriftIsReadAsWritten(t *testing.T) {
-	l, err := ParseMetricList([]byte(goodDrift))
+	l, err := parseMetricList([]byte(goodDrift))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestMetricDriftIsReadAsWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := ParseMetricList(text); err != nil || !reflect.DeepEqual(again, l) {
+	if again, err := parseMetricList(text); err != nil || !reflect.DeepEqual(again, l) {
 		t.Errorf("written and read again: %+v, %v", again, err)
 	}
 }
@@ -74,7 +74,7 @@ func TestMetricDriftFaults(t *testing.T) {
 		if text == goodDrift {
 			t.Fatalf("%s: nothing was replaced", name)
 		}
-		if _, err := ParseMetricList([]byte(text)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := parseMetricList([]byte(text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}

@@ -41,7 +41,7 @@ func TestMetricListIsReadAsWritten(t *testing.T) {
 			{Name: "cpu_idle", Representative: "cpu_user", R: -0.98, R2: 0.93}, {Name: "psi_io", R2: -1.5},
 		},
 	}
-	l, err := ParseMetricList([]byte(goodList))
+	l, err := parseMetricList([]byte(goodList))
 	if err != nil || !reflect.DeepEqual(l, want) {
 		t.Fatalf("got %+v, %v", l, err)
 	}
@@ -49,7 +49,7 @@ func TestMetricListIsReadAsWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := ParseMetricList(text); err != nil || !reflect.DeepEqual(again, want) {
+	if again, err := parseMetricList(text); err != nil || !reflect.DeepEqual(again, want) {
 		t.Errorf("written and read again: %+v, %v", again, err)
 	}
 }
@@ -90,13 +90,13 @@ func TestMetricListFaults(t *testing.T) {
 		if text == goodList {
 			t.Fatalf("%s: nothing was replaced", name)
 		}
-		l, err := ParseMetricList([]byte(text))
+		l, err := parseMetricList([]byte(text))
 		if err == nil || l != nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 2000 {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}
 	many := "version: 1\nkeep:\n" + strings.Repeat("  - a b\n", 1000)
-	if _, err := ParseMetricList([]byte(many)); err == nil || !strings.Contains(err.Error(), "980 faults more") {
+	if _, err := parseMetricList([]byte(many)); err == nil || !strings.Contains(err.Error(), "980 faults more") {
 		t.Errorf("a thousand faults: %v", err)
 	}
 }
@@ -206,7 +206,7 @@ func FuzzMetricList(f *testing.F) {
 	f.Add([]byte("version: 1\nkeep: &a [a]\nkept: *a\n"))
 	f.Add([]byte("keep:\n\t- a"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		l, err := ParseMetricList(text)
+		l, err := parseMetricList(text)
 		if err != nil {
 			if l != nil || len(err.Error()) > 10_000 || strings.Contains(err.Error(), "config.") {
 				t.Fatalf("%+v with %v", l, err)
@@ -220,7 +220,7 @@ func FuzzMetricList(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m, err := ParseMetricList(again); err != nil || m.Canary != l.Canary || !slices.Equal(m.Keep, l.Keep) {
+		if m, err := parseMetricList(again); err != nil || m.Canary != l.Canary || !slices.Equal(m.Keep, l.Keep) {
 			t.Fatalf("%q was read again as %+v, %v", again, m, err)
 		}
 	})

@@ -42,16 +42,16 @@ func ReadMetricList(path string) (*MetricList, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the list of metrics: %w", err)
 	}
-	l, err := ParseMetricList(text)
+	l, err := parseMetricList(text)
 	if err != nil {
 		return nil, fmt.Errorf("reading the list of metrics %s: %w", path, err)
 	}
 	return l, nil
 }
 
-// ParseMetricList reads the text of a metrics.yaml. The error joins all faults, each with its key, its value and the
+// parseMetricList reads the text of a metrics.yaml. The error joins all faults, each with its key, its value and the
 // remedy.
-func ParseMetricList(text []byte) (*MetricList, error) {
+func parseMetricList(text []byte) (*MetricList, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	l := &MetricList{}

@@ -18,7 +18,7 @@ const (
 )
 
 // compile parses the expression, and makes a term of it.
-func (m *Metric) compile() (err error) {
+func (m *metric) compile() (err error) {
 	defer func() {
 		if fault := recover(); fault != nil { // of the parser
 			err = m.fault("it cannot be read: %v", fault)
@@ -49,7 +49,7 @@ func (m *Metric) compile() (err error) {
 }
 
 // compiler turns the nodes of an expression into terms. True is 1 and false is 0.
-type compiler struct{ metric *Metric }
+type compiler struct{ metric *metric }
 
 func (k *compiler) fault(n ast.Node, format string, args ...any) error {
 	return k.metric.fault("%s, at character %d", fmt.Sprintf(format, args...), n.Location().From+1)

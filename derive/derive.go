@@ -95,8 +95,8 @@ func (d *Definition) check() error {
 	return nil
 }
 
-// Metric is a metric that is computed.
-type Metric struct {
+// metric is a metric that is computed.
+type metric struct {
 	Definition
 	uses []string // names of metrics, recorded or defined before
 	eval term
@@ -105,7 +105,7 @@ type Metric struct {
 // Set is a list of metrics that are computed one after the other. A later one may use an earlier one. It serves one
 // goroutine.
 type Set struct {
-	metrics []Metric
+	metrics []metric
 	frame   frame
 }
 
@@ -121,7 +121,7 @@ func Compile(definitions []Definition) (*Set, error) {
 				return nil, d.fault("it is defined twice")
 			}
 		}
-		m := Metric{Definition: d}
+		m := metric{Definition: d}
 		if m.Unit == "" {
 			m.Unit = "1"
 		}
@@ -172,7 +172,7 @@ func (s *Set) Resolve(recorded map[string]string) error {
 // place sets the scope of a metric, or compares it with the scopes that it uses. Metrics of scope node have the same
 // value everywhere. Beside these a metric uses only one scope, which is its own, because it is unknown which GPU
 // belongs to which core.
-func (m *Metric) place(known map[string]string) error {
+func (m *metric) place(known map[string]string) error {
 	one, of := schemas.ScopeNode, "" // the scope that is not node, and a metric of it
 	for _, name := range m.uses {
 		scope, ok := known[name]

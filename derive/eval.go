@@ -180,7 +180,7 @@ func (s *Set) Apply(b *schemas.CounterBatch) {
 
 // places returns the number of values of the metric in a record. It is unknown for a metric of sockets or GPUs without
 // any input in the record.
-func (m *Metric) places(b *schemas.CounterBatch) (n int, known bool) {
+func (m *metric) places(b *schemas.CounterBatch) (n int, known bool) {
 	switch m.Scope {
 	case schemas.ScopeCore:
 		return len(b.Cpus), true
@@ -204,7 +204,7 @@ func find(b *schemas.CounterBatch, name string) int {
 var absent = []float64{math.NaN()}
 
 // values computes n values of the metric, or none if the record contains no input of it.
-func (m *Metric) values(b *schemas.CounterBatch, n int, f *frame) []float64 {
+func (m *metric) values(b *schemas.CounterBatch, n int, f *frame) []float64 {
 	f.inputs = f.inputs[:0]
 	there := false
 	for _, name := range m.uses {

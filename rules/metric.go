@@ -120,9 +120,9 @@ func MetricOf(m *schemas.JobSummaryMetric, possible bool) (Metric, bool) {
 	return n.Metric, ok
 }
 
-// MetricOfRow returns the metric of a row of the archive, or false if it has no values. If possible is set, the bounds
+// metricOfRow returns the metric of a row of the archive, or false if it has no values. If possible is set, the bounds
 // are the estimate itself.
-func MetricOfRow(r *schemas.Row, possible bool) (Metric, bool) {
+func metricOfRow(r *schemas.Row, possible bool) (Metric, bool) {
 	var n Named
 	ok := n.setRow(r, possible)
 	return n.Metric, ok

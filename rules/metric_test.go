@@ -118,7 +118,7 @@ func TestMetricOf(t *testing.T) {
 	}
 	for _, possible := range []bool{false, true} {
 		got, ok := MetricOf(&m, possible)
-		ofRow, okRow := MetricOfRow(&s.Rows()[2], possible)
+		ofRow, okRow := metricOfRow(&s.Rows()[2], possible)
 		if !ok || !okRow || got != ofRow || got.D5 != 5 || got.PerNode != 15 || got.LowNodeMean != 0.25 ||
 			got.HighNodeMean != 0.75 {
 			t.Errorf("%+v, %+v", got, ofRow)

@@ -117,7 +117,7 @@ func TestCompareDefinesItsScores(t *testing.T) {
 		x, y := table.Metrics[0].Columns[0].Values[first:first+rows], table.Responses[0].Values[first:first+rows]
 		mx, sx := meanSD(x)
 		my, sy := meanSD(y)
-		r, _ := Correlation(x, y)
+		r, _ := correlation(x, y)
 		slope = r * sy / sx
 		return slope, my - slope*mx
 	}

@@ -8,9 +8,9 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Correlation returns Pearson's r over the rows with both values, and the number of these rows. r is 0 if one column is
+// correlation returns Pearson's r over the rows with both values, and the number of these rows. r is 0 if one column is
 // constant over them.
-func Correlation(x, y []float64) (r float64, n int) {
+func correlation(x, y []float64) (r float64, n int) {
 	a, b := make([]float64, 0, len(x)), make([]float64, 0, len(x))
 	for i, v := range x {
 		if present(v) && present(y[i]) {
@@ -216,7 +216,7 @@ func (t *tile) pair(s, a, b int, product float64) (r, n float64) {
 			return r, n
 		}
 	}
-	r, _ = Correlation(t.columns[a][from:to], t.columns[b][from:to])
+	r, _ = correlation(t.columns[a][from:to], t.columns[b][from:to])
 	return r, n
 }
 

@@ -37,13 +37,13 @@ func TestTilesAgreeWithPairs(t *testing.T) {
 // inSegments is the mean of the segments' correlations in Fisher's z, weighted by n−3.
 func inSegments(x, y []float64, bounds []int) (r, count float64) {
 	if len(bounds) == 2 {
-		r, n := Correlation(x, y)
+		r, n := correlation(x, y)
 		return r, float64(n)
 	}
 	var z, weight float64
 	for s := range len(bounds) - 1 {
 		a, b := x[bounds[s]:bounds[s+1]], y[bounds[s]:bounds[s+1]]
-		r, n := Correlation(a, b)
+		r, n := correlation(a, b)
 		if n <= 3 || constant(a) || constant(b) {
 			continue
 		}
@@ -80,14 +80,14 @@ func TestCorrelationKeepsItsDigits(t *testing.T) {
 		"huge":  made(100, func(i int) float64 { return -1e149 * float64(i%7) }),
 		"small": made(100, func(i int) float64 { return 1e9 + 1e-3*float64(i%7) }),
 	} {
-		if r, n := Correlation(x, y); math.Abs(math.Abs(r)-1) > 1e-7 || n != 100 {
+		if r, n := correlation(x, y); math.Abs(math.Abs(r)-1) > 1e-7 || n != 100 {
 			t.Errorf("%s: r is %g over %d rows", name, r, n)
 		}
 	}
-	if r, n := Correlation(x, made(100, func(int) float64 { return .1 })); r != 0 || n != 100 {
+	if r, n := correlation(x, made(100, func(int) float64 { return .1 })); r != 0 || n != 100 {
 		t.Errorf("with a constant r is %g over %d rows", r, n)
 	}
-	if r, n := Correlation([]float64{math.NaN(), 1, 2}, []float64{1, 2, math.Inf(1)}); r != 0 || n != 1 {
+	if r, n := correlation([]float64{math.NaN(), 1, 2}, []float64{1, 2, math.Inf(1)}); r != 0 || n != 1 {
 		t.Errorf("with one common row r is %g over %d rows", r, n)
 	}
 }
@@ -103,7 +103,7 @@ func TestLiteralNamesCollinearColumns(t *testing.T) {
 		table.Responses[0].Values[i] += m[5].Columns[0].Values[i]
 	}
 	l, err := SelectLiteral(table, 0, LiteralOptions{Threshold: .95, FToRemove: 2})
-	if err == nil || l.Error != Multicollinearity || len(l.Collinear) != 3 ||
+	if err == nil || l.Error != multicollinearity || len(l.Collinear) != 3 ||
 		l.Collinear[0] != "m01" || l.Collinear[1] != "m02" || l.Collinear[2] != "m05" {
 		t.Fatalf("%v, %+v", err, l)
 	}

@@ -91,8 +91,8 @@ func Cover(d *Design, kept []int, target float64, most int) *Covered {
 	return c.finish(target)
 }
 
-// CoveredBy describes the metrics that are not kept, without adding any.
-func CoveredBy(d *Design, kept []int) *Covered { return newCover(d, kept).finish(math.Inf(-1)) }
+// coveredBy describes the metrics that are not kept, without adding any.
+func coveredBy(d *Design, kept []int) *Covered { return newCover(d, kept).finish(math.Inf(-1)) }
 
 // cover is a growing set of kept metrics.
 type cover struct {

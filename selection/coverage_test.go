@@ -149,7 +149,7 @@ func TestCoverIsGreedy(t *testing.T) {
 func TestCoveredOnHeldOutBlocks(t *testing.T) {
 	d := designOf(t, mixed(2, 400, 14, 6, .4, false))
 	x := columnsOf(d)
-	got := CoveredBy(d, []int{9, 3, 5, 3})
+	got := coveredBy(d, []int{9, 3, 5, 3})
 	bounds := foldBounds(d.Bounds, len(d.Rows))
 	if len(bounds) != 7 || len(got.R2) != 11 {
 		t.Fatalf("%d folds and %d dropped metrics, want 6 and 11", len(bounds)-1, len(got.R2))
@@ -206,7 +206,7 @@ func TestCoverReachesItsTarget(t *testing.T) {
 	if c := Cover(d, nil, .9, 3); len(c.Added) != 3 || len(c.R2) != 57 {
 		t.Errorf("a budget of 3 added %d and dropped %d", len(c.Added), len(c.R2))
 	}
-	if c := CoveredBy(d, nil); len(c.R2) != 60 || len(c.Representative) != 0 {
+	if c := coveredBy(d, nil); len(c.R2) != 60 || len(c.Representative) != 0 {
 		t.Errorf("nothing kept: %d dropped, %d represented", len(c.R2), len(c.Representative))
 	}
 }

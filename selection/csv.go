@@ -363,17 +363,17 @@ func (p *csvTable) inOrder(t *Table) {
 		return
 	}
 	p.note("%s earlier than the row before: sorted by time", counted(early, "row is", "rows are"))
-	t.Sort()
+	t.sort()
 }
 
-// Sort orders the rows by unit and time. Rows of the same time keep their order.
-func (t *Table) Sort() {
+// sort orders the rows by unit and time. Rows of the same time keep their order.
+func (t *Table) sort() {
 	rows, _ := ordered(t)
-	t.Pick(rows)
+	t.pick(rows)
 }
 
-// Pick keeps only the given rows, in their order.
-func (t *Table) Pick(rows []int) {
+// pick keeps only the given rows, in their order.
+func (t *Table) pick(rows []int) {
 	t.Start = pick(t.Start, rows)
 	if t.Unit != nil {
 		t.Unit = pick(t.Unit, rows)
@@ -396,7 +396,7 @@ func (t *Table) Between(from, to time.Time) {
 			rows = append(rows, i)
 		}
 	}
-	t.Pick(rows)
+	t.pick(rows)
 }
 
 // pick returns the values at the given indices.

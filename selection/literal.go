@@ -19,9 +19,9 @@ type LiteralOptions struct {
 
 // Reasons for which the literal method refuses.
 const (
-	TooFewSamples     = "too few samples"
-	Multicollinearity = "multicollinearity"
-	ConstantResponse  = "constant response"
+	tooFewSamples     = "too few samples"
+	multicollinearity = "multicollinearity"
+	constantResponse  = "constant response"
 )
 
 // Literal is the selection by the method of Yang, Schopf, Dumitrescu and Foster: Statistical Data Reduction for
@@ -151,10 +151,10 @@ func newLiteral(o LiteralOptions) *Literal {
 func refusedResponse(r Response, y []float64) (kind, text string) {
 	switch {
 	case len(y) == 0:
-		return TooFewSamples, fmt.Sprintf(
+		return tooFewSamples, fmt.Sprintf(
 			"response %q has no value in %d rows: name a response that was measured", r.Name, len(r.Values))
 	case constant(y):
-		return ConstantResponse, fmt.Sprintf(
+		return constantResponse, fmt.Sprintf(
 			"response %q is %g in all of %d rows: nothing can explain it; measure while it varies",
 			r.Name, y[0], len(y))
 	}
@@ -219,7 +219,7 @@ func strengths(columns [][]float64, y []float64, bounds []int) []float64 {
 	out := make([]float64, len(columns))
 	for j, x := range columns {
 		if len(bounds) == 2 {
-			r, _ := Correlation(x, y)
+			r, _ := correlation(x, y)
 			out[j] = math.Abs(r)
 			continue
 		}
@@ -254,18 +254,18 @@ func (l *Literal) regress(names []string, columns [][]float64, strength, y []flo
 	n, p := len(rows), len(m.names)
 	switch {
 	case n <= p+1:
-		return l.refuse(TooFewSamples, p, fmt.Sprintf(
+		return l.refuse(tooFewSamples, p, fmt.Sprintf(
 			"%d rows have the response and all representatives (of %d with the response), "+
 				"and %d predictors need at least %d%s: measure longer, lower the threshold below %g, "+
 				"or use --method forward",
 			n, len(y), p, p+2, gappiest(names, columns, len(y)-n), l.Threshold))
 	case constant(m.raw):
-		return l.refuse(ConstantResponse, p, fmt.Sprintf(
+		return l.refuse(constantResponse, p, fmt.Sprintf(
 			"the response is %g in the %d rows that have all representatives: measure while it varies", m.raw[0], n))
 	}
 	if aliases := m.eliminate(o.FToRemove); len(aliases) > 0 {
 		l.Collinear = aliases
-		return l.refuse(Multicollinearity, p, fmt.Sprintf(
+		return l.refuse(multicollinearity, p, fmt.Sprintf(
 			"%d predictors over %d rows are collinear (multicollinearity): %s; lower the threshold below %g, "+
 				"leave a column out with --drop-aliased, or use --method forward", p, n, reason(aliases), l.Threshold))
 	}

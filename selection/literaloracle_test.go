@@ -143,7 +143,7 @@ func oracleRegression(want *knownRun, t *Table, names []string, columns [][]floa
 		}
 	}
 	if len(rows) <= len(terms)+1 {
-		want.Error, want.Samples, want.Predictors = TooFewSamples, len(rows), len(terms)
+		want.Error, want.Samples, want.Predictors = tooFewSamples, len(rows), len(terms)
 		return
 	}
 	want.F = map[string]float64{}
@@ -154,7 +154,7 @@ func oracleRegression(want *knownRun, t *Table, names []string, columns [][]floa
 		}
 		f, r2, ok := normalEquations(x, t.Responses[0].Values, rows)
 		if !ok {
-			want.Error, want.Samples, want.Predictors = Multicollinearity, len(rows), len(terms)
+			want.Error, want.Samples, want.Predictors = multicollinearity, len(rows), len(terms)
 			want.F = nil
 			return
 		}

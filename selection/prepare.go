@@ -34,9 +34,9 @@ type Scaling struct {
 	SDSquare   float64 `json:"sd_square,omitempty"`
 }
 
-// Scaled applies s to a column of one unit, in order of time. Missing values stay NaN. With Difference, the first value
+// scaled applies s to a column of one unit, in order of time. Missing values stay NaN. With Difference, the first value
 // is NaN too.
-func (s Scaling) Scaled(values []float64) []float64 {
+func (s Scaling) scaled(values []float64) []float64 {
 	out := make([]float64, len(values))
 	for i, v := range values {
 		if s.Difference {

@@ -156,7 +156,7 @@ func TestValuesAreOnTheScaleOfTheDesign(t *testing.T) {
 			t.Fatalf("%d columns", len(values))
 		}
 		for k, term := range d.Terms {
-			scaled := term.Scaling.Scaled(term.column)
+			scaled := term.Scaling.scaled(term.column)
 			for i, row := range d.Rows {
 				if row == 0 {
 					continue // the first difference is missing, and each fills it in its way

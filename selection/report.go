@@ -226,7 +226,7 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 			Method: literally, Refused: strings.TrimPrefix(err.Error(), "the literal method: "),
 		})
 	}
-	if l != nil && l.Error == Multicollinearity { // its score with the usual remedy
+	if l != nil && l.Error == multicollinearity { // its score with the usual remedy
 		literally += ", aliased dropped"
 		literal.DropAliased = true
 		l, err = SelectLiteral(&byName, 0, literal)

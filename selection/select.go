@@ -313,7 +313,7 @@ func (s *Selection) cover(d *Design, o Options) {
 	case o.Coverage > 0 && o.Max > len(names):
 		covered = Cover(d, d.named(names), o.Coverage, o.Max-len(names))
 	default:
-		covered = CoveredBy(d, d.named(names))
+		covered = coveredBy(d, d.named(names))
 	}
 	for _, name := range covered.Added {
 		g := d.Metrics[d.named([]string{name})[0]]

@@ -86,7 +86,7 @@ func TestModelsPredict(t *testing.T) {
 		p := model.Intercept
 		for _, term := range model.Terms {
 			m := slices.IndexFunc(tb.Metrics, func(m Metric) bool { return m.Name == term.Metric })
-			p += term.Coefficient * term.Scaling.Scaled(tb.Metrics[m].Columns[0].Values[i : i+1])[0]
+			p += term.Coefficient * term.Scaling.scaled(tb.Metrics[m].Columns[0].Values[i : i+1])[0]
 		}
 		p = min(max(p, model.Low), model.High)
 		wrong += (y[i] - p) * (y[i] - p)
@@ -206,7 +206,7 @@ func TestSelectForManyJobs(t *testing.T) {
 			p := model.Intercept
 			for _, term := range model.Terms {
 				m := slices.IndexFunc(tb.Metrics, func(m Metric) bool { return m.Name == term.Metric })
-				p += term.Coefficient * term.Scaling.Scaled(tb.Metrics[m].Columns[0].Values[j*120+i : j*120+i+1])[0]
+				p += term.Coefficient * term.Scaling.scaled(tb.Metrics[m].Columns[0].Values[j*120+i : j*120+i+1])[0]
 			}
 			wrong += (y[i] - p) * (y[i] - p) / 120
 		}

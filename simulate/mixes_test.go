@@ -178,7 +178,7 @@ func TestMachineIsConfigured(t *testing.T) {
 	if _, err := Write(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	c, err := config.Load(config.Source{File: filepath.Join(o.Dir, ConfigFile), Defaults: config.Default()})
+	c, err := config.Load(config.Source{File: filepath.Join(o.Dir, configFile), Defaults: config.Default()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestMachineIsConfigured(t *testing.T) {
 	if _, err := Write(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(o.Dir, ConfigFile)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(o.Dir, configFile)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the habits' archive has a configuration: %v", err)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/weirhpc/weir/config"
 )
 
-// ConfigFile is the configuration that Write puts beside the archive of a machine with node types. Commands read it
+// configFile is the configuration that Write puts beside the archive of a machine with node types. Commands read it
 // with --config.
-const ConfigFile = "weir.yaml"
+const configFile = "weir.yaml"
 
 // types returns the node types of the machine.
 func (m *machine) types() []config.NodeType {
@@ -39,14 +39,14 @@ func (m *machine) writeConfig(o *Options) error {
 		return fmt.Errorf("looking for the archive: %w", err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# A made-up machine and its archive: weir jobs --config %s\n", filepath.Join(dir, ConfigFile))
+	fmt.Fprintf(&b, "# A made-up machine and its archive: weir jobs --config %s\n", filepath.Join(dir, configFile))
 	fmt.Fprintf(&b, "cluster: %s\nsink:\n  dir: %q\nmachine:\n", o.Cluster, dir)
 	for _, t := range m.types() {
 		fmt.Fprintf(&b, "  - name: %s\n    nodes: %q\n    cpus: %d\n    threads_per_core: %d\n    gpus: %d\n",
 			t.Name, t.Nodes, t.CPUs, t.ThreadsPerCore, *t.GPUs)
 		fmt.Fprintf(&b, "    memory: %d\n    peak_flops: %g\n    peak_mem_bw: %g\n", t.Memory, t.PeakFlops, t.PeakMemBW)
 	}
-	if err := os.WriteFile(filepath.Join(dir, ConfigFile), []byte(b.String()), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, configFile), []byte(b.String()), 0o644); err != nil {
 		return fmt.Errorf("writing the machine: %w", err)
 	}
 	return nil

@@ -78,21 +78,21 @@ func TakeLock(ctx context.Context, path string, exclusive bool, wait time.Durati
 	return lockFile(ctx, file, how, wait)
 }
 
-// ErrNotRegular is returned for a pipe, a device or a directory in place of a file.
-var ErrNotRegular = errors.New("not a regular file: move it away")
+// errNotRegular is returned for a pipe, a device or a directory in place of a file.
+var errNotRegular = errors.New("not a regular file: move it away")
 
 // OpenRegular opens a file. The archive's owner may put a pipe there: OpenRegular neither blocks nor reads it.
 func OpenRegular(path string, flags int) (*os.File, error) {
 	file, err := os.OpenFile(path, flags|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0o644)
 	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.EISDIR) {
-		return nil, fmt.Errorf("%w (%w)", err, ErrNotRegular)
+		return nil, fmt.Errorf("%w (%w)", err, errNotRegular)
 	}
 	if err != nil {
 		return nil, err
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: %w", path, ErrNotRegular)
+		err = fmt.Errorf("%s: %w", path, errNotRegular)
 	}
 	if err != nil {
 		_ = file.Close()

@@ -196,7 +196,7 @@ func TestReadersMakeNothing(t *testing.T) {
 		for _, who := range []string{"reader", "writer"} {
 			select {
 			case err := <-done:
-				if !errors.Is(err, ErrNotRegular) {
+				if !errors.Is(err, errNotRegular) {
 					t.Errorf("a %s in place of the lock: %s: %v", name, who, err)
 				}
 			case <-time.After(10 * time.Second):
@@ -231,7 +231,7 @@ func TestPipesInTheArchive(t *testing.T) {
 	for range 3 {
 		select {
 		case err := <-done:
-			if !errors.Is(err, ErrNotRegular) {
+			if !errors.Is(err, errNotRegular) {
 				t.Error(err)
 			}
 		case <-time.After(10 * time.Second):

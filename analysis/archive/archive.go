@@ -27,8 +27,8 @@ type Life struct {
 	End     time.Time
 }
 
-// Point is a metric of a job in an interval.
-type Point struct {
+// point is a metric of a job in an interval.
+type point struct {
 	Cluster  string
 	Restart  int32
 	Interval time.Time
@@ -50,24 +50,24 @@ func Lives(ctx context.Context, dir, job string) ([]Life, error) {
 	}, func(a, b Life) int { return cmp.Or(a.End.Compare(b.End), cmp.Compare(a.Restart, b.Restart)) })
 }
 
-// Series returns columns of a metric of a job, interval by interval. It reads the dates that the job's lives name.
-func Series(ctx context.Context, dir, job, metric string, columns ...string) ([]Point, error) {
+// series returns columns of a metric of a job, interval by interval. It reads the dates that the job's lives name.
+func series(ctx context.Context, dir, job, metric string, columns ...string) ([]point, error) {
 	lives, err := Lives(ctx, dir, job)
 	if err != nil {
 		return nil, err
 	}
 	first, last := Dates(lives, time.Now())
 	want := append([]string{"cluster", "restart", "interval_start"}, columns...)
-	return collect(ctx, dir, "summaries", first, last, func(f *file) (points []Point, err error) {
+	return collect(ctx, dir, "summaries", first, last, func(f *file) (points []point, err error) {
 		err = f.rows(job, metric, want, func(v []parquet.Value) {
-			p := Point{Cluster: v[0].Clone().String(), Restart: v[1].Int32(), Interval: utc(v[2])}
+			p := point{Cluster: v[0].Clone().String(), Restart: v[1].Int32(), Interval: utc(v[2])}
 			for _, v := range v[3:] {
 				p.Values = append(p.Values, number(v))
 			}
 			points = append(points, p)
 		})
 		return points, err
-	}, func(a, b Point) int {
+	}, func(a, b point) int {
 		return cmp.Or(a.Interval.Compare(b.Interval), strings.Compare(a.Cluster, b.Cluster),
 			cmp.Compare(a.Restart, b.Restart))
 	})

@@ -81,7 +81,7 @@ func TestSeriesEqualsRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(14, 6))
 	start := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
 	dir, dates := t.TempDir(), map[string][]schemas.Row{"2026-01-07": nil}
-	want := map[string][]Point{}
+	want := map[string][]point{}
 	for day := range 2 {
 		date := start.AddDate(0, 0, day)
 		var rows []schemas.Row
@@ -92,7 +92,7 @@ func TestSeriesEqualsRows(t *testing.T) {
 						Cluster: "c", JobID: fmt.Sprint(4700 + job), Restart: int32(job % 2), IntervalMs: 1000,
 						IntervalStart: date.UnixMilli() + int64(i)*1000,
 					}
-					p := Point{Cluster: "c", Restart: row.Restart, Interval: time.UnixMilli(row.IntervalStart).UTC()}
+					p := point{Cluster: "c", Restart: row.Restart, Interval: time.UnixMilli(row.IntervalStart).UTC()}
 					if m > 0 {
 						metric, count := metricOf(m), int64(i)
 						row.Metric, row.Count = &metric, &count
@@ -115,7 +115,7 @@ func TestSeriesEqualsRows(t *testing.T) {
 		for job := range 41 {
 			for m := range 5 {
 				id, metric := fmt.Sprint(4700+job), metricOf(m)
-				got, err := Series(t.Context(), dir, id, metric, "mean", "count", "no such column")
+				got, err := series(t.Context(), dir, id, metric, "mean", "count", "no such column")
 				if diff := gocmp.Diff(want[id+metric], got); err != nil || diff != "" {
 					t.Fatalf("%s: job %s, metric %d: %v\n%s", state, id, m, err, diff)
 				}
@@ -157,12 +157,12 @@ func TestSeriesReadsItsDates(t *testing.T) {
 	}
 	damage("2026-01-05")
 	damage("2026-01-08")
-	got, err := Series(t.Context(), dir, "7", "cpu_user", "mean")
+	got, err := series(t.Context(), dir, "7", "cpu_user", "mean")
 	if err != nil || len(got) != 2 || *got[0].Values[0] != 1 || *got[1].Values[0] != 2 {
 		t.Errorf("%v, %v", got, err)
 	}
 	damage("2026-01-06")
-	if _, err := Series(t.Context(), dir, "7", "cpu_user", "mean"); !errors.Is(err, sink.ErrBadFile) ||
+	if _, err := series(t.Context(), dir, "7", "cpu_user", "mean"); !errors.Is(err, sink.ErrBadFile) ||
 		!strings.Contains(err.Error(), "date=2026-01-06") {
 		t.Errorf("a damaged file: %v", err)
 	}
@@ -209,7 +209,7 @@ func TestDates(t *testing.T) {
 
 // TestArchiveOfNothing: where there is no table there is no life, and no series.
 func TestArchiveOfNothing(t *testing.T) {
-	if got, err := Series(t.Context(), t.TempDir(), "7", "cpu_user", "mean"); err != nil || len(got) != 0 {
+	if got, err := series(t.Context(), t.TempDir(), "7", "cpu_user", "mean"); err != nil || len(got) != 0 {
 		t.Errorf("%v, %v", got, err)
 	}
 }

@@ -135,7 +135,7 @@ func BenchmarkSeries(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			begin := processorTime(b)
 			for b.Loop() {
-				points, err := Series(b.Context(), dir, "1000000", "metric_17", columns...)
+				points, err := series(b.Context(), dir, "1000000", "metric_17", columns...)
 				if err != nil || len(points) != 1440 {
 					b.Fatal(len(points), err)
 				}

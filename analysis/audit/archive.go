@@ -116,19 +116,19 @@ func (f *File) readFooter() {
 
 func (f *File) difference(offset *int64, format string, args ...any) Difference {
 	return Difference{
-		Kind: KindArchive, Topic: f.Topic, Partition: f.Partition, Offset: offset, File: f.Path,
+		Kind: kindArchive, Topic: f.Topic, Partition: f.Partition, Offset: offset, File: f.Path,
 		Text: fmt.Sprintf(format, args...),
 	}
 }
 
 var errName = errors.New("its name is not that of its footer")
 
-// Contiguous reports the holes and overlaps of a partition's files, and the files that cannot be read. oldest is the
+// contiguous reports the holes and overlaps of a partition's files, and the files that cannot be read. oldest is the
 // oldest date of the archive: users deleted the dates before it.
-func (r *Report) Contiguous(files []File, oldest string) {
+func (r *Report) contiguous(files []File, oldest string) {
 	differ := func(f *File, format string, args ...any) {
 		d := f.difference(&f.Start, format, args...)
-		d.Kind = KindChain
+		d.Kind = kindChain
 		r.differ(d)
 	}
 	for i := range files {
@@ -169,7 +169,7 @@ func (a *auditor) listArchive(ctx context.Context) (map[int32][]File, error) {
 		}
 		var r Report
 		for _, of := range files {
-			r.Contiguous(slices.Clone(of), oldestDate(files))
+			r.contiguous(slices.Clone(of), oldestDate(files))
 		}
 		if r.Found == 0 || !retry.Pause(ctx, time.Second) {
 			return files, nil

@@ -101,7 +101,7 @@ func TestRowsOfAFile(t *testing.T) {
 				rows = append(rows, s.Rows()...)
 			}
 			var report Report
-			left := NewRows(c.change(rows))
+			left := newRows(c.change(rows))
 			var lines []string
 			for _, s := range summaries {
 				if _, err := left.Take(s); err != nil {
@@ -158,7 +158,7 @@ func TestContiguous(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r Report
-			r.Contiguous(c.files, "2026-11-20")
+			r.contiguous(c.files, "2026-11-20")
 			got := ""
 			for _, d := range r.Differences {
 				got += d.String()

@@ -141,13 +141,13 @@ type Difference struct {
 
 // The kinds of differences.
 const (
-	KindFates   = "fates"
+	kindFates   = "fates"
 	KindSummary = "summary"
-	KindShare   = "share"
-	KindRun     = "run"
+	kindShare   = "share"
+	kindRun     = "run"
 	KindReject  = "reject"
-	KindArchive = "archive"
-	KindChain   = "chain"
+	kindArchive = "archive"
+	kindChain   = "chain"
 )
 
 // String returns the difference as one line: its place, then its text.

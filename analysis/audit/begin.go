@@ -151,7 +151,7 @@ const (
 func (a *auditor) checkPosition(input string, p int32, last *schemas.Progress, spans map[int32]Span) {
 	s, t := spans[p], a.topics[input]
 	at := last.Position
-	d := Difference{Kind: KindFates, Topic: a.cfg.Prefix + input, Partition: p, Offset: &at}
+	d := Difference{Kind: kindFates, Topic: a.cfg.Prefix + input, Partition: p, Offset: &at}
 	switch {
 	case !kafka.SameTopic(last.TopicID, t.ID):
 		d.Text = "the position is of a topic that was deleted and made again"

@@ -29,7 +29,7 @@ func (a *auditor) compareArchive(ctx context.Context, files map[int32][]File, r 
 	if _, err := os.Stat(filepath.Join(a.cfg.Sink.Dir, "summaries")); errors.Is(err, fs.ErrNotExist) {
 		dir, _ := filepath.Abs(a.cfg.Sink.Dir)
 		r.differ(Difference{
-			Kind: KindArchive, Topic: a.cfg.Prefix + schemas.TopicJobSummary,
+			Kind: kindArchive, Topic: a.cfg.Prefix + schemas.TopicJobSummary,
 			Text: "the archive is not compared, since there is none in " + dir +
 				": mount it there, set sink.dir, or leave it out with --no-archive",
 		})
@@ -37,7 +37,7 @@ func (a *auditor) compareArchive(ctx context.Context, files map[int32][]File, r 
 	}
 	for _, p := range slices.Sorted(maps.Keys(a.topics[schemas.TopicJobSummary].Ranges)) {
 		of := files[p]
-		r.Contiguous(of, oldestDate(files))
+		r.contiguous(of, oldestDate(files))
 		if err := a.compareChain(ctx, p, of, oldestDate(files), r); err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (a *auditor) compareNone(ctx context.Context, p int32, bounds kafka.Range, 
 	}
 	if lacks > 0 {
 		r.differ(Difference{
-			Kind: KindArchive, Topic: name, Partition: p, Offset: &first, Text: fmt.Sprintf(
+			Kind: kindArchive, Topic: name, Partition: p, Offset: &first, Text: fmt.Sprintf(
 				"the archive has no file of this partition, and lacks %d summaries that are older than %v",
 				lacks, patience),
 		})
@@ -129,7 +129,7 @@ func (a *auditor) compareChain(ctx context.Context, p int32, files []File, oldes
 				name, p, bounds[p].To, by.End, by.By(), kafka.ErrUnsure)
 		}
 		r.differ(Difference{
-			Kind: KindChain, Topic: name, Partition: p, Offset: &last.Next, File: last.Path,
+			Kind: kindChain, Topic: name, Partition: p, Offset: &last.Next, File: last.Path,
 			Text: fmt.Sprintf("it is of another topic than the one that ends at %d, %s", by.End, by.By()),
 		})
 		return nil
@@ -253,7 +253,7 @@ func (f *File) rows(r *Report) (rows *Rows, readable bool) {
 	case err != nil:
 		r.differ(f.difference(&f.Start, "it cannot be read: %v", err))
 	}
-	return NewRows(all), err == nil
+	return newRows(all), err == nil
 }
 
 // uncovered reports the summaries that lie before the first file of a chain.

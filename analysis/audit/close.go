@@ -63,7 +63,7 @@ func (b *Books) compareFates(a *Account) {
 	for i, n := range compared.named() {
 		if got := *counted.named()[i].count; got != *n.count {
 			b.report.differ(Difference{
-				Kind: KindFates, Topic: b.terms.Prefix + topic, Partition: a.Partition, Offset: &offset,
+				Kind: kindFates, Topic: b.terms.Prefix + topic, Partition: a.Partition, Offset: &offset,
 				Text: fmt.Sprintf("%s: Progress counts %d from offset %d on, recomputed %d",
 					n.name, got, span.OpenedAt, *n.count),
 			})
@@ -82,7 +82,7 @@ func (b *Books) missing() {
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(b.promised), byShare) {
 		b.report.differ(key.mark(Difference{
-			Kind: KindShare, Topic: b.terms.Prefix + schemas.TopicCounters, Partition: key.collector,
+			Kind: kindShare, Topic: b.terms.Prefix + schemas.TopicCounters, Partition: key.collector,
 			Offset: &b.promised[key].Offset, Text: "it was folded, and topic partials lacks its share",
 		}))
 	}

@@ -34,10 +34,10 @@ func TestCompactedFilesAreLinks(t *testing.T) {
 		t.Fatalf("links: %+v", of)
 	}
 	var r Report
-	if r.Contiguous(of, "2026-01-05"); r.Found != 0 {
+	if r.contiguous(of, "2026-01-05"); r.Found != 0 {
 		t.Errorf("a chain of compacted files: %v", r.Differences)
 	}
-	if r.Contiguous(append(of[:1:1], of[2:]...), "2026-01-05"); r.Found != 1 {
+	if r.contiguous(append(of[:1:1], of[2:]...), "2026-01-05"); r.Found != 1 {
 		t.Errorf("a chain without a link: %d differences", r.Found)
 	}
 }

@@ -30,8 +30,8 @@ func (k rowKey) String() string {
 	return "metric " + k.metric
 }
 
-// NewRows takes the rows of a file.
-func NewRows(rows []schemas.Row) *Rows {
+// newRows takes the rows of a file.
+func newRows(rows []schemas.Row) *Rows {
 	r := &Rows{map[rowKey][]*schemas.Row{}}
 	for i := range rows {
 		job := schemas.JobKey{JobID: rows[i].JobID, Restart: rows[i].Restart}

@@ -102,7 +102,7 @@ func (r *AgentRun) close(report *Report, topic string) {
 		return
 	}
 	if r.Missing = max(0, r.holes-r.Gaps); r.Missing > 0 {
-		report.differ(Difference{Kind: KindRun, Topic: topic, Partition: r.partition, Text: fmt.Sprintf(
+		report.differ(Difference{Kind: kindRun, Topic: topic, Partition: r.partition, Text: fmt.Sprintf(
 			"run %s of node %s: %d records are neither in the log nor in a Gap, first among numbers %d to %d",
 			r.RunID, r.Node, r.Missing, r.hole[0], r.hole[1])})
 	}

@@ -67,7 +67,7 @@ func (b *Books) found(partition int32, e Entry, p *schemas.JobPartial) {
 
 func (b *Books) shareDifference(key shareKey, f foundShare, text string) Difference {
 	return key.mark(Difference{
-		Kind: KindShare, Topic: b.terms.Prefix + schemas.TopicPartials, Partition: f.partition, Offset: &f.offset,
+		Kind: kindShare, Topic: b.terms.Prefix + schemas.TopicPartials, Partition: f.partition, Offset: &f.offset,
 		Text: fmt.Sprintf("of collector %d: %s", key.collector, text),
 	})
 }
@@ -140,7 +140,7 @@ func (b *Books) joinShares(w jobInterval, lengthMs int64, shares map[int32]*shar
 			continue
 		}
 		b.report.differ(w.mark(Difference{
-			Kind: KindShare, Topic: b.terms.Prefix + schemas.TopicCounters, Partition: c,
+			Kind: kindShare, Topic: b.terms.Prefix + schemas.TopicCounters, Partition: c,
 			Text: "merge has a share of it, and no Tick of this partition lists it",
 		}))
 	}

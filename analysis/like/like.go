@@ -27,9 +27,9 @@ func NewDistribution(values []float32) *Distribution {
 	return &Distribution{values}
 }
 
-// Rank returns the share of known values below v, plus half of the share of equal ones. It interpolates linearly
+// rank returns the share of known values below v, plus half of the share of equal ones. It interpolates linearly
 // between two values.
-func (d *Distribution) Rank(v float64) float64 {
+func (d *Distribution) rank(v float64) float64 {
 	if len(d.values) == 0 || math.IsNaN(v) {
 		return math.NaN()
 	}
@@ -101,7 +101,7 @@ func (s Signature) Set(metric int, d [deciles]float64) {
 // Sign makes ranks of deciles.
 func (s Space) Sign(of Signature) {
 	for i := range of {
-		of[i] = float32(s[i/deciles].Rank(float64(of[i])))
+		of[i] = float32(s[i/deciles].rank(float64(of[i])))
 	}
 }
 
@@ -136,8 +136,8 @@ func (s Space) Bounds(a, b []*Metric) (low, high float64) {
 		}
 		n++
 		for k := range deciles {
-			aLow, aHigh := s[i].Rank(min(a[i].Lo[k], a[i].D[k])), s[i].Rank(max(a[i].Hi[k], a[i].D[k]))
-			bLow, bHigh := s[i].Rank(min(b[i].Lo[k], b[i].D[k])), s[i].Rank(max(b[i].Hi[k], b[i].D[k]))
+			aLow, aHigh := s[i].rank(min(a[i].Lo[k], a[i].D[k])), s[i].rank(max(a[i].Hi[k], a[i].D[k]))
+			bLow, bHigh := s[i].rank(min(b[i].Lo[k], b[i].D[k])), s[i].rank(max(b[i].Hi[k], b[i].D[k]))
 			low += max(0, aLow-bHigh, bLow-aHigh)
 			high += max(aHigh-bLow, bHigh-aLow)
 		}

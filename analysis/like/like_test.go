@@ -89,19 +89,19 @@ func TestRankIsTheShareBelow(t *testing.T) {
 	}
 	d := NewDistribution(seen)
 	for _, v := range values {
-		if got, want := d.Rank(v), rank(values, v); math.Abs(got-want) > 1e-12 {
+		if got, want := d.rank(v), rank(values, v); math.Abs(got-want) > 1e-12 {
 			t.Fatalf("rank of %g is %g, want %g", v, got, want)
 		}
 	}
 	before := 0.0
 	for v := -1.0; v < 41; v += 0.125 {
-		if got := d.Rank(v); got < before || got < 0 || got > 1 {
+		if got := d.rank(v); got < before || got < 0 || got > 1 {
 			t.Fatalf("rank of %g is %g, after %g", v, got, before)
 		} else {
 			before = got
 		}
 	}
-	if got := NewDistribution(nil).Rank(1); !math.IsNaN(got) {
+	if got := NewDistribution(nil).rank(1); !math.IsNaN(got) {
 		t.Errorf("a rank among nothing is %g", got)
 	}
 }
@@ -127,10 +127,10 @@ func TestDistanceIsTheDefinition(t *testing.T) {
 				}
 				n++
 				for q := range deciles {
-					sum += math.Abs(space[m].Rank(a[m].D[q]) - space[m].Rank(b[m].D[q]))
+					sum += math.Abs(space[m].rank(a[m].D[q]) - space[m].rank(b[m].D[q]))
 					u := a[m].Lo[q] + r.Float64()*(a[m].Hi[q]-a[m].Lo[q])
 					v := b[m].Lo[q] + r.Float64()*(b[m].Hi[q]-b[m].Lo[q])
-					truth += math.Abs(space[m].Rank(u) - space[m].Rank(v))
+					truth += math.Abs(space[m].rank(u) - space[m].rank(v))
 				}
 			}
 			if shared != n || ok != (n >= MinShared) {

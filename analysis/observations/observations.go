@@ -30,15 +30,15 @@ type Ask struct {
 	Dir        string // the archive
 	From, To   time.Time
 	Jobs       JobFilter
-	Statistics []string // nil: all of Statistics; besides these, StatisticNodes
+	Statistics []string // nil: all of Statistics; besides these, statisticNodes
 	Responses  []string // metrics
 	Given      []Given
 	Progress   func(text string) // receives progress messages; may be nil
 }
 
-// StatisticNodes is the number of nodes that had a metric. No method takes it as a term. `weir metrics drift` asks for
+// statisticNodes is the number of nodes that had a metric. No method takes it as a term. `weir metrics drift` asks for
 // it: a metric of canary nodes alone compares with nothing that is of all nodes.
-const StatisticNodes = "nodes"
+const statisticNodes = "nodes"
 
 // Statistics returns the names of the statistics of a metric over the values of a row.
 func Statistics() []string { return []string{"mean", "d0", "d5", "d10"} }

@@ -116,7 +116,7 @@ func TestObserveArchive(t *testing.T) {
 	if v := table.Metrics[0].Columns[0].Values[5]; !math.IsNaN(v) || table.Responses[0].Values[3] != 5000 {
 		t.Errorf("a missing mean is %v; responses %v", v, table.Responses[0].Values)
 	}
-	both := observeArchive(t, Ask{Dir: dir, Statistics: []string{"d5", StatisticNodes}})
+	both := observeArchive(t, Ask{Dir: dir, Statistics: []string{"d5", statisticNodes}})
 	if !slices.Equal(both.Units, []string{"4711/0", "4712/0"}) || len(both.Metrics) != 2 ||
 		!reflect.DeepEqual(both.Metrics[0].Columns[1].Values[0], 2.0) {
 		t.Errorf("units %q, metrics %+v", both.Units, both.Metrics)

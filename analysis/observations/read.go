@@ -194,7 +194,7 @@ func (o *observations) metric(row int32, name string, nodes *int32, mean, d0, d5
 			v = d5
 		case "d10":
 			v = d10
-		case StatisticNodes:
+		case statisticNodes:
 			if nodes != nil {
 				o.set(row, name, s, float64(*nodes))
 			}

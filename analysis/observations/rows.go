@@ -225,7 +225,7 @@ func (o *observations) fill(t *selection.Table) {
 		}
 		t.Start[i], t.Unit[i] = r.start, n
 	}
-	statistics := append(slices.Clone(o.ask.Statistics), StatisticNodes)
+	statistics := append(slices.Clone(o.ask.Statistics), statisticNodes)
 	keys := slices.SortedFunc(maps.Keys(o.columns), func(a, b columnKey) int {
 		return cmp.Or(cmp.Compare(a.metric, b.metric),
 			cmp.Compare(slices.Index(statistics, a.statistic), slices.Index(statistics, b.statistic)))

@@ -30,8 +30,8 @@ type Ask struct {
 	Now             func() time.Time // nil: the clock
 }
 
-// ErrEmptyArchive is returned if the archive contains no date.
-var ErrEmptyArchive = errors.New("the archive has no date")
+// errEmptyArchive is returned if the archive contains no date.
+var errEmptyArchive = errors.New("the archive has no date")
 
 // defaultSpan is the length of a report without given times.
 const defaultSpan = 30 * 24 * time.Hour
@@ -121,7 +121,7 @@ func endsOf(dir string) (oldest, newest time.Time, err error) {
 		}
 	}
 	if newest.IsZero() {
-		err = fmt.Errorf("%w: %s: set sink.dir, or --dir, to the sink's directory", ErrEmptyArchive, dir)
+		err = fmt.Errorf("%w: %s: set sink.dir, or --dir, to the sink's directory", errEmptyArchive, dir)
 	}
 	return oldest, newest, err
 }

@@ -35,7 +35,7 @@ func TestSystemSpan(t *testing.T) {
 		return at
 	}
 	dir := t.TempDir()
-	if _, err := Load(t.Context(), config.Default(), Ask{Dir: dir}); !errors.Is(err, ErrEmptyArchive) {
+	if _, err := Load(t.Context(), config.Default(), Ask{Dir: dir}); !errors.Is(err, errEmptyArchive) {
 		t.Errorf("an archive of nothing: %v", err)
 	}
 	dated(t, dir, "summaries", "2026-03-01", "2026-03-05", "2026-05-20", "stray")

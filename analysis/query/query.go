@@ -19,8 +19,8 @@ const NoDuckDB = "install it with `pip install duckdb-cli`, or name it with --du
 // Oldest is the oldest DuckDB that the views are tested with. Older ones cannot match columns by name.
 const Oldest = "1.3"
 
-// ErrNoArchive is returned if there is no archive.
-var ErrNoArchive = errors.New("there is no archive")
+// errNoArchive is returned if there is no archive.
+var errNoArchive = errors.New("there is no archive")
 
 // ViewsOf returns the statements that create the views of the present archive in dir, an absolute path.
 func ViewsOf(dir string) (string, error) {
@@ -35,9 +35,9 @@ func ViewsOf(dir string) (string, error) {
 		}
 	}
 	if _, err := fs.Stat(archive, "summaries"); err != nil && len(there) == 0 {
-		return "", fmt.Errorf("%w in %s: set sink.dir, or --dir, to the sink's directory", ErrNoArchive, dir)
+		return "", fmt.Errorf("%w in %s: set sink.dir, or --dir, to the sink's directory", errNoArchive, dir)
 	}
-	return Views(dir, func(table string) bool { return there[table] })
+	return views(dir, func(table string) bool { return there[table] })
 }
 
 // hasFiles reports whether the pattern of a table's view matches any file.
@@ -63,9 +63,9 @@ func hasFiles(archive fs.FS, table string) (bool, error) {
 	return false, err
 }
 
-// Views returns the statements that create the views of the archive in dir, an absolute path. there reports whether
+// views returns the statements that create the views of the archive in dir, an absolute path. there reports whether
 // files of a table exist. The view of a table without files is empty, with the same columns.
-func Views(dir string, there func(table string) bool) (string, error) {
+func views(dir string, there func(table string) bool) (string, error) {
 	if err := speakable(dir); err != nil {
 		return "", err
 	}

@@ -24,7 +24,7 @@ type Partition struct {
 	closing               *closing
 	intervals             map[int64]*interval
 	ended                 bool // it was read to its end
-	fx                    Effects
+	fx                    effects
 }
 
 // closing is an interval that had a Tick, but not its last one.
@@ -96,8 +96,8 @@ func (p *Partition) meets(r *Record, f Fate) { p.fx.Met = append(p.fx.Met, Met{R
 func (p *Partition) rejects(r *Record, e Entry) { p.fx.Met = append(p.fx.Met, Met{r, Rejected, e}) }
 
 // Apply folds the next entry of the partition.
-func (p *Partition) Apply(e Entry) Effects {
-	p.fx = Effects{}
+func (p *Partition) Apply(e Entry) effects {
+	p.fx = effects{}
 	value, err := schemas.Unmarshal(e.Value)
 	r := &Record{Entry: Entry{Offset: e.Offset, AppendedMs: e.AppendedMs}}
 	switch v := value.(type) {

@@ -99,8 +99,8 @@ type Met struct {
 	Entry  Entry
 }
 
-// Effects are the results of folding one Entry.
-type Effects struct {
+// effects are the results of folding one Entry.
+type effects struct {
 	Came   *Record // a record of a node that can be read
 	Gap    *schemas.Gap
 	Ticked bool // a Tick that was not rejected

@@ -237,13 +237,13 @@ func (f *Fold) emit() {
 		if more && start > least {
 			return
 		}
-		f.emitInterval(start, start <= f.Closed())
+		f.emitInterval(start, start <= f.closed())
 		delete(f.pending, start)
 	}
 }
 
-// Closed returns the last interval that all partitions have closed.
-func (f *Fold) Closed() int64 {
+// closed returns the last interval that all partitions have closed.
+func (f *Fold) closed() int64 {
 	least := int64(recount.Ended)
 	for _, r := range f.readers {
 		least = min(least, r.Closed())

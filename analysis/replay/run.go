@@ -166,7 +166,7 @@ func (r *replayer) fold(ctx context.Context, f *Fold, topic recount.Topic) error
 		}
 		if ok {
 			f.Add(s, e)
-			r.progress(e.Offset+1-at[s], f.Closed())
+			r.progress(e.Offset+1-at[s], f.closed())
 			at[s] = e.Offset + 1
 		} else {
 			f.End(s)

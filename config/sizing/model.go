@@ -88,8 +88,8 @@ func (c Constants) list() []float64 {
 	return []float64{c.Value, c.Record, c.Column, c.Summary, c.Rank, c.Share, c.Partition}
 }
 
-// Seconds returns the processor time of an interval, of collect and merge together.
-func (c Constants) Seconds(s Shape) float64 { return dot(c.list(), s.amounts()) }
+// seconds returns the processor time of an interval, of collect and merge together.
+func (c Constants) seconds(s Shape) float64 { return dot(c.list(), s.amounts()) }
 
 // Memory is how many bytes of heap records take.
 type Memory struct {
@@ -158,7 +158,7 @@ func (g *Growth) Errors() []float64 {
 	var all []float64
 	for i := range g.Points {
 		p := &g.Points[i]
-		all = append(all, g.Constants.Seconds(p.Shape)/p.Median()-1)
+		all = append(all, g.Constants.seconds(p.Shape)/p.Median()-1)
 	}
 	return all
 }

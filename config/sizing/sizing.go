@@ -12,8 +12,8 @@ import (
 
 // Bounds of a machine. Larger ones are mistakes in typing.
 const (
-	MaxNodes = 1_000_000
-	MaxCores = 4096 // logical CPUs of a node
+	maxNodes = 1_000_000
+	maxCores = 4096 // logical CPUs of a node
 )
 
 // maxCollectors is the most partitions that a configuration takes.
@@ -101,10 +101,10 @@ func Size(m Machine, cfg config.Config, g Growth) (Needs, error) {
 
 func (m Machine) check() error {
 	switch {
-	case m.Nodes < 1 || m.Nodes > MaxNodes:
-		return fmt.Errorf("%w: %d nodes, not 1 to %d", ErrMachine, m.Nodes, MaxNodes)
-	case m.Cores < 1 || m.Cores > MaxCores:
-		return fmt.Errorf("%w: %d cores a node, not 1 to %d", ErrMachine, m.Cores, MaxCores)
+	case m.Nodes < 1 || m.Nodes > maxNodes:
+		return fmt.Errorf("%w: %d nodes, not 1 to %d", ErrMachine, m.Nodes, maxNodes)
+	case m.Cores < 1 || m.Cores > maxCores:
+		return fmt.Errorf("%w: %d cores a node, not 1 to %d", ErrMachine, m.Cores, maxCores)
 	case m.Metrics < 1 || m.Metrics > schemas.MaxMetrics:
 		return fmt.Errorf("%w: %d metrics, not 1 to %d", ErrMachine, m.Metrics, schemas.MaxMetrics)
 	case m.Jobs < 1 || m.Jobs > m.Nodes:
@@ -138,17 +138,17 @@ func (n *Needs) collect(cfg config.Config, g Growth) error {
 	if cfg.Balance.LMax > 0 {
 		most = float64(cfg.Balance.LMax) * float64(n.RecordBytes)
 	}
-	byBytes := int(math.Ceil(float64(n.IntervalBytes) / (most * PartitionFill)))
+	byBytes := int(math.Ceil(float64(n.IntervalBytes) / (most * partitionFill)))
 	// Partitions cost time, and the time determines the partitions. The second turn uses the partitions of the first.
-	n.Partitions = max(byBytes, LeastPartitions)
+	n.Partitions = max(byBytes, leastPartitions)
 	for range 2 {
-		n.CPUSeconds = g.Constants.Seconds(n.shape(most))
-		cores := n.CPUSeconds * ClientFactor / cfg.Interval.Seconds() / Busy
+		n.CPUSeconds = g.Constants.seconds(n.shape(most))
+		cores := n.CPUSeconds * clientFactor / cfg.Interval.Seconds() / busy
 		n.CollectCores = int(math.Ceil(cores))
-		n.Partitions = max(n.Partitions, PartitionsPerCore*n.CollectCores)
+		n.Partitions = max(n.Partitions, partitionsPerCore*n.CollectCores)
 	}
 	switch n.Partitions {
-	case LeastPartitions:
+	case leastPartitions:
 		n.PartitionsBy = "least_partitions"
 	case byBytes:
 		n.PartitionsBy = "partition_fill"
@@ -160,11 +160,11 @@ func (n *Needs) collect(cfg config.Config, g Growth) error {
 			"metrics, or partitions that sustain more (balance.partition_bytes_per_s)", ErrMachine, n.Partitions,
 			maxCollectors)
 	}
-	n.CollectProcesses = max(2, (n.CollectCores+CoresPerProcess-1)/CoresPerProcess)
+	n.CollectProcesses = max(2, (n.CollectCores+coresPerProcess-1)/coresPerProcess)
 	held, kept := g.Held.Bytes(n.IntervalBytes, n.Nodes), g.Kept.Bytes(n.IntervalBytes, n.Nodes)
-	idle := float64(n.CollectProcesses) * ProcessBytes
-	n.MemoryBytes = int64(idle + HeapFactor*(held+kept))
-	n.MemoryOutageBytes = int64(idle + HeapFactor*((config.Outage+1)*held+kept))
+	idle := float64(n.CollectProcesses) * processBytes
+	n.MemoryBytes = int64(idle + heapFactor*(held+kept))
+	n.MemoryOutageBytes = int64(idle + heapFactor*((config.Outage+1)*held+kept))
 	return nil
 }
 
@@ -193,17 +193,17 @@ func (n *Needs) network(cfg config.Config, partials float64) {
 	n.SummaryBytesPerS = float64(n.SummaryBytes) * float64(n.Jobs+pseudoJobs) / seconds
 	// After an outage an agent sends the content of its ring and the records of the meantime at once.
 	intervals := config.Outage/2 + quotaWindowS/seconds
-	n.QuotaBytesPerS = QuotaRoom * intervals * float64(n.RecordBytes) / quotaWindowS
+	n.QuotaBytesPerS = quotaRoom * intervals * float64(n.RecordBytes) / quotaWindowS
 	n.ReplicaBytesPerS = (replicas - 1) * (n.InBytesPerS + n.SummaryBytesPerS + partials)
 	n.CollectBytesPerS, n.SamplesBytesPerS = n.InBytesPerS, n.InBytesPerS
 
 	segment := float64(cfg.Topics.SegmentBytes)
 	if segment == 0 {
-		segment = SegmentBytes
+		segment = segmentBytes
 	}
 	// Kafka deletes whole segments, so a partition keeps up to one segment beyond its retention.
 	topic := func(bytesPerS, retention float64, partitions int) float64 {
-		more := min(segment*float64(partitions), bytesPerS*SegmentSeconds)
+		more := min(segment*float64(partitions), bytesPerS*segmentSeconds)
 		return replicas * (bytesPerS*retention + more)
 	}
 	kept := cfg.Topics.CountersRetention.Seconds()
@@ -220,15 +220,15 @@ func (n *Needs) brokers(cfg config.Config) {
 		needs float64
 	}{
 		{"replication", replicas},
-		{"broker_sustained", (n.InBytesPerS*replicas + n.SummaryBytesPerS*replicas) / BrokerBytesPerS},
-		{"broker_burst", n.BurstBytesPerS * replicas / BrokerBurstPerS},
-		{"broker_connections", float64(n.Nodes) * AgentConnections / BrokerConnections},
+		{"broker_sustained", (n.InBytesPerS*replicas + n.SummaryBytesPerS*replicas) / brokerBytesPerS},
+		{"broker_burst", n.BurstBytesPerS * replicas / brokerBurstPerS},
+		{"broker_connections", float64(n.Nodes) * agentConnections / brokerConnections},
 	} {
 		if needs := int(math.Ceil(rule.needs)); needs > n.Brokers {
 			n.Brokers, n.BrokersBy = needs, rule.name
 		}
 	}
-	n.BrokerDiskBytes = (n.CountersBytes + n.PartialsBytes + n.SummaryTopic) / float64(n.Brokers) / DiskFull
+	n.BrokerDiskBytes = (n.CountersBytes + n.PartialsBytes + n.SummaryTopic) / float64(n.Brokers) / diskFull
 }
 
 // archive finds the bytes that the sink keeps. It compares them with keeping every value as a number of 8 bytes.

@@ -155,14 +155,14 @@ func TestSizeRefuses(t *testing.T) {
 	good, cfg, g := small()
 	for name, change := range map[string]func(*Machine){
 		"no nodes":                   func(m *Machine) { m.Nodes = 0 },
-		"too many nodes":             func(m *Machine) { m.Nodes = MaxNodes + 1 },
+		"too many nodes":             func(m *Machine) { m.Nodes = maxNodes + 1 },
 		"no cores":                   func(m *Machine) { m.Cores = -1 },
-		"too many cores":             func(m *Machine) { m.Cores = MaxCores + 1 },
+		"too many cores":             func(m *Machine) { m.Cores = maxCores + 1 },
 		"no metrics":                 func(m *Machine) { m.Metrics = 0 },
 		"too many metrics":           func(m *Machine) { m.Metrics = schemas.MaxMetrics + 1 },
 		"more jobs than nodes":       func(m *Machine) { m.Jobs = 1001 },
-		"a record that is too large": func(m *Machine) { m.Cores, m.Metrics = MaxCores, 1000 },
-		"too many partitions":        func(m *Machine) { m.Nodes, m.Cores, m.Metrics = MaxNodes, 1000, 100 },
+		"a record that is too large": func(m *Machine) { m.Cores, m.Metrics = maxCores, 1000 },
+		"too many partitions":        func(m *Machine) { m.Nodes, m.Cores, m.Metrics = maxNodes, 1000, 100 },
 	} {
 		m := good
 		change(&m)
@@ -194,7 +194,7 @@ func TestSizeIsAsMeasured(t *testing.T) {
 			Machine:    Machine{Nodes: p.Nodes, Cores: p.Cores, Metrics: p.Metrics, Jobs: p.Jobs},
 			Partitions: p.Partitions, RecordBytes: p.RecordBytes / int64(p.Nodes),
 		}
-		off := g.Constants.Seconds(n.shape(float64(cfg.CollectorBytes())))/p.Median() - 1
+		off := g.Constants.seconds(n.shape(float64(cfg.CollectorBytes())))/p.Median() - 1
 		errs = append(errs, math.Abs(off))
 		if math.Abs(off) > worstError {
 			t.Errorf("%+v: %+.0f %%", p.Shape, 100*off)

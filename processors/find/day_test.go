@@ -31,7 +31,7 @@ func dayJob(n int, state string, startMs, endMs int64) *schemas.Job {
 type dayOfFind struct {
 	t     testing.TB
 	known *knownJobs
-	f     *Finder
+	f     *finder
 	n     int
 }
 
@@ -43,7 +43,7 @@ func newDayOfFind(t testing.TB) *dayOfFind {
 	}
 	d := &dayOfFind{t: t, known: newKnownJobs()}
 	none := func(func(*schemas.FindState) bool) {}
-	d.f, err = NewFinder(foldtest.Cluster, busyRules(t), types, false, d.known.get, nil, none)
+	d.f, err = newFinder(foldtest.Cluster, busyRules(t), types, false, d.known.get, nil, none)
 	if err != nil {
 		t.Fatal(err)
 	}

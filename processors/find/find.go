@@ -64,7 +64,7 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *proc
 			if err != nil {
 				return nil, err
 			}
-			f, err := NewFinder(cfg.Cluster, set, types, cfg.Find.Possible, jobs.get, last, states)
+			f, err := newFinder(cfg.Cluster, set, types, cfg.Find.Possible, jobs.get, last, states)
 			if err != nil {
 				return nil, err
 			}
@@ -77,7 +77,7 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *proc
 
 // learn lets the fold of a partition learn from topic jobs, and from the intervals that are closed.
 func learn(ctx context.Context, of *processors.Partition, a *fold.Account, closed *closings) {
-	f := a.Fold.(*Finder)
+	f := a.Fold.(*finder)
 	if !f.learns(time.Now()) {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Finder folds one partition of job-summary: it watches every job by the rules.
+// finder folds one partition of job-summary: it watches every job by the rules.
 //
 // It learns one thing beside its log: the records of topic jobs. All it knows of a job is in the job's FindState. A
 // FindState is committed with whatever follows from news, so a replay decides alike.
@@ -26,7 +26,7 @@ import (
 //	late        its job is over, or a namesake had its id then
 //	duplicate   a summary of the job and interval came before
 //	summarized  its job's rules have it; the pseudo-jobs have no rules
-type Finder struct {
+type finder struct {
 	fold.Ledger
 	cluster  string
 	set      *rules.Set
@@ -70,13 +70,13 @@ const (
 	leaveIntervals = 64
 )
 
-// NewFinder continues from p and the states that were committed with it. It keeps none of the states. Together with
+// newFinder continues from p and the states that were committed with it. It keeps none of the states. Together with
 // the jobs that it makes of them they would take twice the memory.
-func NewFinder(
+func newFinder(
 	cluster string, set *rules.Set, types *rules.Types, possible bool, known func(schemas.JobKey) *schemas.Job,
 	p *schemas.Progress, states iter.Seq[*schemas.FindState],
-) (*Finder, error) {
-	f := &Finder{
+) (*finder, error) {
+	f := &finder{
 		Ledger: fold.NewLedger(p), cluster: cluster, set: set, types: types, possible: possible, known: known,
 		jobs: map[schemas.JobKey]*watched{}, ended: map[schemas.JobKey]past{}, ruleSets: map[string]*[]string{},
 		open: map[string]int{}, mostAwake: mostAwake, nowMs: fold.Never, horizon: newHorizon(),
@@ -100,13 +100,13 @@ func NewFinder(
 }
 
 // Progress implements Fold.
-func (f *Finder) Progress(position int64) *schemas.Progress {
+func (f *finder) Progress(position int64) *schemas.Progress {
 	f.Begun = f.unsaved()
 	return f.Ledger.Progress(position)
 }
 
 // unsaved returns the first offset of any job that its FindState lacks, or none.
-func (f *Finder) unsaved() int64 {
+func (f *finder) unsaved() int64 {
 	first := int64(fold.None)
 	for _, w := range f.jobs {
 		first = min(first, w.unsaved)
@@ -116,10 +116,10 @@ func (f *Finder) unsaved() int64 {
 
 // Abandon implements Fold. Summaries that retention took before a replay have been counted. Their jobs lack intervals,
 // which findings show.
-func (f *Finder) Abandon() {}
+func (f *finder) Abandon() {}
 
 // Apply folds the next entry of the log.
-func (f *Finder) Apply(e fold.Entry) fold.Effects {
+func (f *finder) Apply(e fold.Entry) fold.Effects {
 	r, err := f.Decode(e)
 	if err != nil {
 		return f.Refuse(e, err.Error())
@@ -152,11 +152,11 @@ func (f *Finder) Apply(e fold.Entry) fold.Effects {
 }
 
 // replays reports whether the effects of an entry are committed.
-func (f *Finder) replays(offset int64) bool { return offset < f.Resumed }
+func (f *finder) replays(offset int64) bool { return offset < f.Resumed }
 
 // add gives a summary to the rules of its job. In a replay nothing is due: a predecessor wrote a FindState with all
 // that was. Findings that a changed configuration makes due are written after the replay.
-func (f *Finder) add(e fold.Entry, s *schemas.JobSummary, fx *fold.Effects) {
+func (f *finder) add(e fold.Entry, s *schemas.JobSummary, fx *fold.Effects) {
 	key := schemas.JobKey{JobID: s.JobID, Restart: s.Restart}
 	w := f.jobs[key]
 	if p, over := f.ended[key]; w == nil && over {
@@ -202,7 +202,7 @@ func (f *Finder) add(e fold.Entry, s *schemas.JobSummary, fx *fold.Effects) {
 }
 
 // report adds the findings that are due.
-func (f *Finder) report(w *watched, fx *fold.Effects) bool {
+func (f *finder) report(w *watched, fx *fold.Effects) bool {
 	if !w.changed {
 		return false
 	}
@@ -213,7 +213,7 @@ func (f *Finder) report(w *watched, fx *fold.Effects) bool {
 }
 
 // write adds the findings in hand.
-func (f *Finder) write(w *watched, fx *fold.Effects) {
+func (f *finder) write(w *watched, fx *fold.Effects) {
 	for i := range f.found {
 		one := f.found[i]
 		one.JobStart = w.startMs
@@ -232,7 +232,7 @@ func openClass(f *schemas.Finding) string {
 }
 
 // note remembers the last record of a finding, and counts it where it is open.
-func (f *Finder) note(w *watched, rule string, now writtenRule) {
+func (f *finder) note(w *watched, rule string, now writtenRule) {
 	if old := w.Rules[rule].Class; old != "" {
 		f.open[old]--
 	}

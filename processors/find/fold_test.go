@@ -79,7 +79,7 @@ type finds struct {
 	t    *testing.T
 	set  *rules.Set
 	jobs map[schemas.JobKey]*schemas.Job // of topic jobs
-	f    *Finder
+	f    *finder
 	log  []fold.Entry
 
 	states   map[string]*schemas.FindState
@@ -115,7 +115,7 @@ func (s *finds) restart() {
 		states = append(states, s.states[key])
 	}
 	known := func(key schemas.JobKey) *schemas.Job { return s.jobs[key] }
-	if s.f, err = NewFinder(foldtest.Cluster, s.set, types, false, known, s.last, slices.Values(states)); err != nil {
+	if s.f, err = newFinder(foldtest.Cluster, s.set, types, false, known, s.last, slices.Values(states)); err != nil {
 		s.t.Fatal(err)
 	}
 	s.f.mostAwake, s.f.keptMs = cmp.Or(s.mostAwake, mostAwake), findingsKeptMs
@@ -848,7 +848,7 @@ func TestNewerState(t *testing.T) {
 	bad := *good
 	bad.State = []byte(`{"version":2}`)
 	states := slices.Values([]*schemas.FindState{&bad})
-	_, err := NewFinder(foldtest.Cluster, s.set, nil, false, s.f.known, s.last, states)
+	_, err := newFinder(foldtest.Cluster, s.set, nil, false, s.f.known, s.last, states)
 	if !errors.Is(err, errNewerState) {
 		t.Errorf("a newer state: %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 
 // sweep looks through all jobs: it saves jobs without summaries, and forgets jobs that ended long ago. Until a job
 // is saved, hold stays behind it. A job leaves once no replay meets its summaries.
-func (f *Finder) sweep(fx *fold.Effects) {
+func (f *finder) sweep(fx *fold.Effects) {
 	if f.nowMs-f.sweptMs < sweepEveryMs {
 		return
 	}
@@ -38,7 +38,7 @@ func (f *Finder) sweep(fx *fold.Effects) {
 }
 
 // forget forgets a job, and returns the keys that the topics have of it.
-func (f *Finder) forget(w *watched) (all []fold.Tombstone) {
+func (f *finder) forget(w *watched) (all []fold.Tombstone) {
 	for _, rule := range slices.Sorted(maps.Keys(w.Rules)) {
 		f.note(w, rule, writtenRule{}) // it is not open any more
 		finding := schemas.Finding{JobID: w.key.JobID, Restart: w.key.Restart, Rule: rule}

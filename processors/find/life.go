@@ -40,7 +40,7 @@ type watched struct {
 const before = -1
 
 // meet begins to watch a job, with its record of topic jobs if there is one.
-func (f *Finder) meet(key schemas.JobKey) *watched {
+func (f *finder) meet(key schemas.JobKey) *watched {
 	w := &watched{key: key, asOf: fold.Never, last: before, saved: before, unsaved: fold.None, heard: before}
 	w.setJob(f.known(key))
 	f.jobs[key] = w
@@ -48,14 +48,14 @@ func (f *Finder) meet(key schemas.JobKey) *watched {
 }
 
 // runs reports whether a job runs by topic jobs.
-func (f *Finder) runs(key schemas.JobKey) bool {
+func (f *finder) runs(key schemas.JobKey) bool {
 	j := f.known(key)
 	return j != nil && j.State == schemas.StateRunning
 }
 
 // turn returns the job that a summary is for: the watched job, a job that had ended by mistake, or a namesake. A job is
 // over once a namesake has summaries.
-func (f *Finder) turn(w *watched, intervalMs int64, fx *fold.Effects) *watched {
+func (f *finder) turn(w *watched, intervalMs int64, fx *fold.Effects) *watched {
 	j := f.known(w.key)
 	switch {
 	case w.endedBefore(j) && intervalMs < *j.Start: // it came late
@@ -79,14 +79,14 @@ func (w *watched) endedBefore(j *schemas.Job) bool {
 
 // again begins to watch a job anew. Its findings were final by mistake, or belong to a namesake. Its FindState is
 // written with the summary in hand, so a replay does not ask topic jobs.
-func (f *Finder) again(w *watched, fx *fold.Effects) *watched {
+func (f *finder) again(w *watched, fx *fold.Effects) *watched {
 	fx.Delete(f.forget(w)...)
 	return f.meet(w.key)
 }
 
 // learns reports whether it is time to learn. A learn looks at all jobs that run, and polls come dozens of times a
 // second.
-func (f *Finder) learns(now time.Time) bool {
+func (f *finder) learns(now time.Time) bool {
 	if now.Sub(f.learned) < processors.LearnEvery {
 		return false
 	}
@@ -97,7 +97,7 @@ func (f *Finder) learns(now time.Time) bool {
 // learn takes the news of topic jobs about the jobs that run, and ends the jobs that are over. through returns the
 // interval up to which everything is folded, or never. A job whose summaries wait, or are not made yet, does not end
 // by the clock.
-func (f *Finder) learn(nowMs int64, through func() int64) fold.Effects {
+func (f *finder) learn(nowMs int64, through func() int64) fold.Effects {
 	var fx fold.Effects
 	fx.Delete(f.leaving...) // before a new finding of the same key
 	f.leaving = nil
@@ -146,7 +146,7 @@ func (w *watched) deadline(j *schemas.Job, replaced bool) (atMs, closed int64) {
 }
 
 // end writes the last findings of a job.
-func (f *Finder) end(w *watched, fx *fold.Effects) {
+func (f *finder) end(w *watched, fx *fold.Effects) {
 	f.found = f.wake(w).End(f.found[:0])
 	f.write(w, fx)
 	w.watch, w.job, w.told, w.changed, w.ended = nil, nil, nil, false, true
@@ -175,7 +175,7 @@ func (w *watched) slot() int64 {
 
 // ofAnotherLog deletes what the topics have of a job that ran: its findings would stay open for ever. A job that had
 // ended stays so, and its final findings leave in time.
-func (f *Finder) ofAnotherLog(w *watched) {
+func (f *finder) ofAnotherLog(w *watched) {
 	if !w.ended {
 		f.leaving = append(f.leaving, f.forget(w)...)
 		return

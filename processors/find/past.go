@@ -19,7 +19,7 @@ type past struct {
 }
 
 // rest keeps the remaining state of a job that ended.
-func (f *Finder) rest(w *watched) {
+func (f *finder) rest(w *watched) {
 	rules := slices.Sorted(maps.Keys(w.Rules))
 	text := strings.Join(rules, "\x00")
 	if f.ruleSets[text] == nil {

@@ -67,7 +67,7 @@ func (p *packing) unpack(packed []byte, into *rules.Watch) error {
 }
 
 // wake returns the Watch of a job that runs. The job that woke first sleeps where too many are awake.
-func (f *Finder) wake(w *watched) *rules.Watch {
+func (f *finder) wake(w *watched) *rules.Watch {
 	if w.watch != nil {
 		return w.watch
 	}
@@ -89,7 +89,7 @@ func (f *Finder) wake(w *watched) *rules.Watch {
 }
 
 // sleep puts a job to sleep, and reports whether that could be. Findings that are due are not in a Watch's state.
-func (f *Finder) sleep(w *watched) bool {
+func (f *finder) sleep(w *watched) bool {
 	if w.watch == nil {
 		return true // it is over
 	}

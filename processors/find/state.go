@@ -103,7 +103,7 @@ func (w *watched) setJob(j *schemas.Job) bool {
 }
 
 // jobOf returns a job as the rules know it.
-func (f *Finder) jobOf(w *watched) rules.Job {
+func (f *finder) jobOf(w *watched) rules.Job {
 	j := &schemas.Job{JobID: w.key.JobID, Restart: w.key.Restart}
 	if v, err := schemas.Unmarshal(w.job); err == nil {
 		if known, is := v.(*schemas.Job); is {
@@ -114,7 +114,7 @@ func (f *Finder) jobOf(w *watched) rules.Job {
 }
 
 // save adds the FindState of a job. If the rules cannot encode theirs, a replay reads the job's summaries instead.
-func (f *Finder) save(w *watched, fx *fold.Effects) {
+func (f *finder) save(w *watched, fx *fold.Effects) {
 	w.Version, w.Watch = stateVersion, w.asleep
 	if w.watch != nil {
 		var err error
@@ -136,7 +136,7 @@ func (f *Finder) save(w *watched, fx *fold.Effects) {
 
 // restore goes on from a FindState. Findings of a rule that is off, or has changed, are deleted: it begins anew. Only a
 // state that a newer weir wrote is an error. A state that cannot be read makes all rules of its job begin anew.
-func (f *Finder) restore(s *schemas.FindState) (*watched, error) {
+func (f *finder) restore(s *schemas.FindState) (*watched, error) {
 	w := &watched{
 		key: s.Identity(), asOf: s.AsOf, last: s.Offset, saved: s.Offset, unsaved: fold.None, ended: s.Ended,
 		heard: before,
@@ -178,12 +178,12 @@ func (f *Finder) restore(s *schemas.FindState) (*watched, error) {
 }
 
 // spoiled notes that the rules of a job begin anew: their state cannot be read. One job must not stop a partition.
-func (f *Finder) spoiled(w *watched, err error) {
+func (f *finder) spoiled(w *watched, err error) {
 	f.faults, f.fault = f.faults+1, fmt.Errorf("job %s: %w", w.key, err)
 }
 
 // keepRules keeps the findings of rules that go on, and deletes the others.
-func (f *Finder) keepRules(w *watched, sound bool) {
+func (f *finder) keepRules(w *watched, sound bool) {
 	now := map[string]string{}
 	for i := range f.set.Rules {
 		now[f.set.Rules[i].ID] = f.set.Rules[i].Hash

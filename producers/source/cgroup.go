@@ -53,14 +53,14 @@ var (
 
 func cgroups() source {
 	return source{"cgroup", schemas.ScopeJob, "/sys/fs/cgroup", []metric{
-		{"job_mem_used", "B", Gauge, "anon + shmem + kernel_stack + pagetables + percpu + slab_unreclaimable; v1: " +
+		{"job_mem_used", "B", gauge, "anon + shmem + kernel_stack + pagetables + percpu + slab_unreclaimable; v1: " +
 			"total_rss + total_shmem"},
-		{"job_mem_anon", "B", Gauge, "anon; v1: total_rss"},
-		{"job_mem_file", "B", Gauge, "file - shmem: page cache, which the kernel may take back; v1: total_cache - " +
+		{"job_mem_anon", "B", gauge, "anon; v1: total_rss"},
+		{"job_mem_file", "B", gauge, "file - shmem: page cache, which the kernel may take back; v1: total_cache - " +
 			"total_shmem"},
-		{"job_mem_shmem", "B", Gauge, "shmem: shared memory and tmpfs; v1: total_shmem"},
-		{"job_mem_peak", "B", Gauge, "memory.peak, page cache included; v1: memory.max_usage_in_bytes"},
-		{"job_mem_limit", "B", Gauge, "memory.max; v1: hierarchical_memory_limit; absent without a limit"},
+		{"job_mem_shmem", "B", gauge, "shmem: shared memory and tmpfs; v1: total_shmem"},
+		{"job_mem_peak", "B", gauge, "memory.peak, page cache included; v1: memory.max_usage_in_bytes"},
+		{"job_mem_limit", "B", gauge, "memory.max; v1: hierarchical_memory_limit; absent without a limit"},
 		{"job_mem_fails", "1/s", Rate, "how often the limit was hit: max of memory.events; v1: memory.failcnt"},
 		{"job_psi_cpu", "s/s", Rate, "share of time in which a task waits for a CPU: some of cpu.pressure; v1: absent"},
 		{"job_psi_memory", "s/s", Rate, "the same for memory: memory.pressure; v1: absent"},

@@ -20,7 +20,7 @@ var errUnanswered = errors.New("only an agent that publishes measures it, once a
 
 func clock() source {
 	return source{"clock", schemas.ScopeNode, "adjtimex(2)", []metric{
-		{"weir_agent_clock_error_us", "us", Gauge, "esterror: the kernel's estimate of the clock's error"},
+		{"weir_agent_clock_error_us", "us", gauge, "esterror: the kernel's estimate of the clock's error"},
 	}, openClock}
 }
 
@@ -41,9 +41,9 @@ func openClock(config.Agent, *slog.Logger) (probe, error) {
 	return probe{read: read, form: formGauges}, nil
 }
 
-// Window is the window of NWPerf. A reading within it counts as taken at the same instant as all others. It is measured
+// window is the window of NWPerf. A reading within it counts as taken at the same instant as all others. It is measured
 // from the boundary, by the broker's clock.
-const Window = 600 * time.Millisecond
+const window = 600 * time.Millisecond
 
 // Clock is the agent's knowledge of the host's clock at the beginning of a reading.
 type Clock struct {
@@ -68,7 +68,7 @@ func (c Clock) Columns() (columns []Column) {
 // values returns the values of the source, in its order.
 func (c Clock) values() [3]float64 {
 	in := 0.0
-	if (c.Late - c.Offset).Abs() <= Window {
+	if (c.Late - c.Offset).Abs() <= window {
 		in = 1
 	}
 	return [3]float64{float64(c.Offset.Microseconds()), float64(c.Bound.Microseconds()), in}
@@ -76,9 +76,9 @@ func (c Clock) values() [3]float64 {
 
 func synchrony() source {
 	return source{"synchrony", schemas.ScopeNode, "times of sending, append and answer of its own records", []metric{
-		{schemas.MetricClockOffset, "us", Gauge, "the host's clock minus the broker's; positive: ahead"},
-		{schemas.MetricClockBound, "us", Gauge, "how much the offset may be wrong at most"},
-		{schemas.MetricInWindow, "1", Gauge, "1 if sampled within 0.6 s of the boundary by the broker's clock, else 0"},
+		{schemas.MetricClockOffset, "us", gauge, "the host's clock minus the broker's; positive: ahead"},
+		{schemas.MetricClockBound, "us", gauge, "how much the offset may be wrong at most"},
+		{schemas.MetricInWindow, "1", gauge, "1 if sampled within 0.6 s of the boundary by the broker's clock, else 0"},
 	}, openSynchrony}
 }
 

@@ -22,7 +22,7 @@ var (
 
 func cpufreq() source {
 	return source{"cpufreq", schemas.ScopeCore, "/sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq", []metric{
-		{"clock_cpufreq", "Hz", Gauge, "scaling_cur_freq: the clock just before the boundary"},
+		{"clock_cpufreq", "Hz", gauge, "scaling_cur_freq: the clock just before the boundary"},
 	}, openCPUFreq}
 }
 

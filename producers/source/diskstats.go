@@ -39,7 +39,7 @@ func disks() source {
 		{"disk_bytes", "B/s", Rate, "(sectors read + sectors written) * 512 B / s"},
 		{"disk_read_ops", "1/s", Rate, "reads completed / s"},
 		{"disk_write_ops", "1/s", Rate, "writes completed / s"},
-		{"disk_bytes_per_op", "B", Ratio, "(sectors read + written) * 512 B / (reads + writes completed)"},
+		{"disk_bytes_per_op", "B", ratio, "(sectors read + written) * 512 B / (reads + writes completed)"},
 	}, openDisks}
 }
 

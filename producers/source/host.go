@@ -65,8 +65,8 @@ const lateMetric = "weir_agent_sources_late"
 
 func agentSources() source {
 	return source{"agent_sources", schemas.ScopeNode, "the agent itself", []metric{
-		{lateMetric, "1", Gauge, "sources without values in the interval, because a reading was not there in time"},
-		{SkewMetric + "SOURCE", "us", Gauge, "distance of SOURCE's reading from the boundary, where above interval " +
+		{lateMetric, "1", gauge, "sources without values in the interval, because a reading was not there in time"},
+		{SkewMetric + "SOURCE", "us", gauge, "distance of SOURCE's reading from the boundary, where above interval " +
 			"/ 100"},
 	}, func(config.Agent, *slog.Logger) (probe, error) { return probe{}, nil }} // the host forms them
 }

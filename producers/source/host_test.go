@@ -154,7 +154,7 @@ func TestSourcesAreTold(t *testing.T) {
 			t.Errorf("metric %q of %s is there twice, or its name is not valid", m.Name, m.Source)
 		}
 		metrics[m.Name] = true
-		if m.Unit == "" || m.Scope == "" || m.Formula == "" || !slices.Contains([]Kind{Ratio, Rate, Gauge}, m.Kind) {
+		if m.Unit == "" || m.Scope == "" || m.Formula == "" || !slices.Contains([]Kind{ratio, Rate, gauge}, m.Kind) {
 			t.Errorf("not whole: %+v", m)
 		}
 	}
@@ -199,12 +199,12 @@ func TestRowsOfSocketsAndGPUs(t *testing.T) {
 	for _, scope := range []string{schemas.ScopeSocket, schemas.ScopeGPU} {
 		h := Host{log: slog.New(slog.DiscardHandler), probes: []*openProbe{
 			{
-				source: source{scope: schemas.ScopeCore, metrics: []metric{{"per_cpu", "1", Gauge, ""}}},
+				source: source{scope: schemas.ScopeCore, metrics: []metric{{"per_cpu", "1", gauge, ""}}},
 				probe:  probe{tells: true, form: formGauges},
 				from:   shot{rows: reading{{1}, {1}, {1}, {1}}}, to: shot{rows: reading{{1}, {1}, {1}, {1}}},
 			},
 			{
-				source: source{scope: scope, metrics: []metric{{"power", "W", Gauge, ""}}},
+				source: source{scope: scope, metrics: []metric{{"power", "W", gauge, ""}}},
 				probe:  probe{form: formGauges},
 				from:   shot{rows: reading{{1}, nil, {1}}}, to: shot{rows: reading{{250}, nil, nil, {300}}},
 			},

@@ -22,7 +22,7 @@ func interconnect() source {
 		{"ic_write_bw", "B/s", Rate, "port_xmit_data, likewise"},
 		{"ic_read_packets", "1/s", Rate, "port_rcv_packets"},
 		{"ic_write_packets", "1/s", Rate, "port_xmit_packets"},
-		{"ic_bytes_per_packet", "B", Ratio, "bytes / packets, of both directions"},
+		{"ic_bytes_per_packet", "B", ratio, "bytes / packets, of both directions"},
 		{"ic_link_errors", "1/s", Rate, "symbol_error + link_error_recovery + link_downed + port_rcv_errors"},
 		{"ic_discards", "1/s", Rate, "port_xmit_discards"},
 		{"ic_congestion_wait", "1/s", Rate, "port_xmit_wait, in ticks of the device"},

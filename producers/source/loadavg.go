@@ -17,9 +17,9 @@ var errLoad = errors.New("not three loads and a number of tasks")
 
 func load() source {
 	return source{"load", schemas.ScopeNode, "/proc/loadavg", []metric{
-		{"cpu_load", "1", Gauge, "field 1: tasks that ran, or waited for a CPU or a disk, in the mean of the last " +
+		{"cpu_load", "1", gauge, "field 1: tasks that ran, or waited for a CPU or a disk, in the mean of the last " +
 			"minute"},
-		{"cpu_load_runnable", "1", Gauge, "field 4: tasks that run or wait for a CPU now, the agent's own thread " +
+		{"cpu_load_runnable", "1", gauge, "field 4: tasks that run or wait for a CPU now, the agent's own thread " +
 			"included"},
 	}, openLoad}
 }

@@ -34,11 +34,11 @@ var memoryNames = []string{
 
 func memory() source {
 	return source{"memory", schemas.ScopeNode, "/proc/meminfo", []metric{
-		{"mem_used", "B", Gauge, "MemTotal - MemAvailable: what a program that starts now could not get"},
-		{"mem_free", "B", Gauge, "MemFree: what nothing uses"},
-		{"mem_cached", "B", Gauge, "Buffers + Cached + SReclaimable - Shmem: what the kernel keeps of files, and " +
+		{"mem_used", "B", gauge, "MemTotal - MemAvailable: what a program that starts now could not get"},
+		{"mem_free", "B", gauge, "MemFree: what nothing uses"},
+		{"mem_cached", "B", gauge, "Buffers + Cached + SReclaimable - Shmem: what the kernel keeps of files, and " +
 			"may drop"},
-		{"swap_used", "B", Gauge, "SwapTotal - SwapFree"},
+		{"swap_used", "B", gauge, "SwapTotal - SwapFree"},
 	}, openMemory}
 }
 

@@ -30,7 +30,7 @@ func numa() source {
 		"numa", schemas.ScopeSocket, "/sys/devices/system/node/node*/numastat; a row is a NUMA node",
 		[]metric{
 			{
-				"numa_remote", "1", Ratio,
+				"numa_remote", "1", ratio,
 				"other_node / (local_node + other_node): share of its pages that processes of other NUMA nodes got",
 			},
 		},

@@ -35,12 +35,12 @@ func perfSoftware() source { return perfSoftwareOf(linux) }
 
 func perfSoftwareOf(k perfKernel) source {
 	metrics := []metric{
-		{"task_clock", "1", Ratio, "task-clock / time"},
+		{"task_clock", "1", ratio, "task-clock / time"},
 		{"page_faults", "1/s", Rate, "page-faults / time"},
 		{"page_faults_major", "1/s", Rate, "major-faults / time"},
 		{"context_switches", "1/s", Rate, "context-switches / time"},
 		{"cpu_migrations", "1/s", Rate, "cpu-migrations / time"},
-		{"clock", "Hz", Gauge, "mean while not halted: (aperf / mperf) * (tsc / time)"},
+		{"clock", "Hz", gauge, "mean while not halted: (aperf / mperf) * (tsc / time)"},
 	}
 	return source{
 		"perf_software", schemas.ScopeCore, "perf events that need no counter: software, msr", metrics,

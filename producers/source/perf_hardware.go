@@ -60,44 +60,44 @@ func memoryMetrics() []metric {
 		{"mem_bw", "B/s", Rate, "bytes read and written at the memory controllers / time"},
 		{"mem_read_bw", "B/s", Rate, "bytes read at the memory controllers / time"},
 		{"mem_write_bw", "B/s", Rate, "bytes written at the memory controllers / time"},
-		{"operational_intensity", "FLOP/B", Ratio, "flops_any summed over the socket's CPUs / mem_bw"},
-		{"bytes_per_cycle", "B", Ratio, "mem_bw / cycles summed over the socket's CPUs"},
+		{"operational_intensity", "FLOP/B", ratio, "flops_any summed over the socket's CPUs / mem_bw"},
+		{"bytes_per_cycle", "B", ratio, "mem_bw / cycles summed over the socket's CPUs"},
 	}
 }
 
 func nodeMetrics() []metric {
 	return []metric{
-		{"peak_share_flops", "1", Ratio, "flops_any summed over the node's CPUs / agent.peak_flops"},
-		{"peak_share_mem_bw", "1", Ratio, "mem_bw summed over the node's sockets / agent.peak_mem_bw"},
+		{"peak_share_flops", "1", ratio, "flops_any summed over the node's CPUs / agent.peak_flops"},
+		{"peak_share_mem_bw", "1", ratio, "mem_bw summed over the node's sockets / agent.peak_mem_bw"},
 	}
 }
 
 func coreMetrics() []metric {
 	return []metric{
-		{"ipc", "1", Ratio, "instructions / cycles"},
+		{"ipc", "1", ratio, "instructions / cycles"},
 		{"cycles", "1/s", Rate, "cycles while not halted / time"},
 		{"instructions", "1/s", Rate, "instructions retired / time"},
 		{"flops_dp", "FLOP/s", Rate, "(scalar + 2 packed 128 + 4 packed 256 + 8 packed 512), double precision / time"},
 		{"flops_sp", "FLOP/s", Rate, "(scalar + 4 packed 128 + 8 packed 256 + 16 packed 512), single precision / time"},
 		{"flops_any", "FLOP/s", Rate, "operations of any precision, each counted once: flops_dp + flops_sp"},
-		{"vectorization_ratio", "1", Ratio, "packed / (packed + scalar) floating-point instructions"},
-		{"avx512_share", "1", Ratio, "packed 512 / all floating-point instructions"},
-		{"sp_share", "1", Ratio, "flops_sp / (flops_sp + flops_dp); Neoverse V2: by instructions"},
+		{"vectorization_ratio", "1", ratio, "packed / (packed + scalar) floating-point instructions"},
+		{"avx512_share", "1", ratio, "packed 512 / all floating-point instructions"},
+		{"sp_share", "1", ratio, "flops_sp / (flops_sp + flops_dp); Neoverse V2: by instructions"},
 		{"l2_misses", "1/s", Rate, "lines that the L2 cache lacked, prefetched ones too / time"},
 		{"l3_hits", "1/s", Rate, "loads that the L3 cache had / time"},
-		{"l3_miss_rate", "1", Ratio, "L3 misses / instructions; AMD: data from memory; Arm: reads"},
-		{"loads_per_store", "1", Ratio, "loads / stores; retired on Intel, dispatched on AMD, speculative on Arm"},
-		{"loads_per_l3_miss", "1", Ratio, "loads / loads that the L3 cache lacked"},
-		{"branch_miss_ratio", "1", Ratio, "branches mispredicted / branches"},
-		{"divider_active", "1", Ratio, "cycles with the divider busy / cycles"},
-		{"stall_cycles", "1", Ratio, "cycles without execution / cycles; Zen 4: without retirement; Arm: without " +
+		{"l3_miss_rate", "1", ratio, "L3 misses / instructions; AMD: data from memory; Arm: reads"},
+		{"loads_per_store", "1", ratio, "loads / stores; retired on Intel, dispatched on AMD, speculative on Arm"},
+		{"loads_per_l3_miss", "1", ratio, "loads / loads that the L3 cache lacked"},
+		{"branch_miss_ratio", "1", ratio, "branches mispredicted / branches"},
+		{"divider_active", "1", ratio, "cycles with the divider busy / cycles"},
+		{"stall_cycles", "1", ratio, "cycles without execution / cycles; Zen 4: without retirement; Arm: without " +
 			"dispatch"},
-		{"stall_memory", "1", Ratio, "such cycles while loads are outstanding / cycles"},
-		{"tma_frontend", "1", Ratio, "slots that the front end left empty / slots"},
-		{"tma_bad_speculation", "1", Ratio, "slots of work that was thrown away / slots"},
-		{"tma_retiring", "1", Ratio, "slots of work that retired / slots"},
-		{"tma_backend", "1", Ratio, "slots that the back end could not take / slots"},
-		{"tma_memory_bound", "1", Ratio, "slots that the back end could not take because of memory / slots"},
+		{"stall_memory", "1", ratio, "such cycles while loads are outstanding / cycles"},
+		{"tma_frontend", "1", ratio, "slots that the front end left empty / slots"},
+		{"tma_bad_speculation", "1", ratio, "slots of work that was thrown away / slots"},
+		{"tma_retiring", "1", ratio, "slots of work that retired / slots"},
+		{"tma_backend", "1", ratio, "slots that the back end could not take / slots"},
+		{"tma_memory_bound", "1", ratio, "slots that the back end could not take because of memory / slots"},
 	}
 }
 

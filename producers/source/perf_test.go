@@ -249,7 +249,7 @@ func newSMTMachine(t *testing.T) *smtMachine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	metrics := []metric{{"ipc", "1", Ratio, ""}}
+	metrics := []metric{{"ipc", "1", ratio, ""}}
 	form, _ := newPerfForm(m.kernel.calls(), metrics, []eventGroup{coreGroup}, 0, 0)
 	groups := newPerfGroups(log, m.kernel.calls(), form.groups)
 	if opened, refused := groups.openMissing([]int{0, 1, 2, 3}); len(opened) != 4 || refused != nil {

@@ -25,9 +25,9 @@ var (
 
 func power() source {
 	return source{"power", schemas.ScopeNode, "/sys/cray/pm_counters or /sys/class/hwmon/*/power1_average", []metric{
-		{"node_power", "W", Gauge, "energy / time of pm_counters, else its power, else the power meters of ACPI"},
-		{"node_cpu_power", "W", Gauge, "cpu_energy / time of pm_counters, else its cpu_power"},
-		{"node_mem_power", "W", Gauge, "memory_energy / time of pm_counters, else its memory_power"},
+		{"node_power", "W", gauge, "energy / time of pm_counters, else its power, else the power meters of ACPI"},
+		{"node_cpu_power", "W", gauge, "cpu_energy / time of pm_counters, else its cpu_power"},
+		{"node_mem_power", "W", gauge, "memory_energy / time of pm_counters, else its memory_power"},
 	}, openPower}
 }
 

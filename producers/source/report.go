@@ -28,8 +28,8 @@ type Report struct {
 }
 
 const (
-	// MaxReportLine is the longest line of a report, in bytes, without its end.
-	MaxReportLine = 256
+	// maxReportLine is the longest line of a report, in bytes, without its end.
+	maxReportLine = 256
 	// maxReportBytes bounds the part of a job's file that is read in an interval. If there is more, the end is read.
 	maxReportBytes = 64 << 10
 	// leastReportBytes is the share of a job among many.
@@ -43,7 +43,7 @@ const (
 // Why a line gives no value, or a file is not read.
 var (
 	errReportFields = errors.New("must be `name value`, or `name value unit`, with spaces between them")
-	errReportLong   = fmt.Errorf("longer than %d bytes", MaxReportLine)
+	errReportLong   = fmt.Errorf("longer than %d bytes", maxReportLine)
 	errReportName   = errors.New("name must match [A-Za-z0-9._-]{1,64}, and not begin with weir_")
 	errReportTaken  = errors.New("the agent has a metric of this name: choose another name")
 	errReportMany   = fmt.Errorf("a job reports at most %d metrics", schemas.MaxReported)
@@ -55,7 +55,7 @@ var (
 
 func reports() source {
 	return source{"report", schemas.ScopeNode, "agent.report_dir", []metric{
-		{"weir_agent_report_errors", "1", Gauge, "lines of reports that gave no value in the interval, files that " +
+		{"weir_agent_report_errors", "1", gauge, "lines of reports that gave no value in the interval, files that " +
 			"were refused, and jobs that wrote more than is read"},
 	}, openReports}
 }
@@ -265,13 +265,13 @@ func (r *reportFiles) text(dir int, job schemas.JobKey, f *reportFile, limit int
 	if err := unix.Fstat(fd, &now); err != nil || now.Ino != f.inode || now.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, errRegular
 	}
-	from := max(f.seen-MaxReportLine-1, 0) // a line may have begun before
+	from := max(f.seen-maxReportLine-1, 0) // a line may have begun before
 	if tail := f.stat.Size - int64(limit); tail > f.seen {
 		from = tail
 		r.wrong++
 	}
 	if r.buffer == nil {
-		r.buffer = make([]byte, maxReportBytes+MaxReportLine+1)
+		r.buffer = make([]byte, maxReportBytes+maxReportLine+1)
 	}
 	text := r.buffer[:f.stat.Size-from]
 	n := 0
@@ -310,7 +310,7 @@ func linesSince(text []byte, seen int, first bool) (lines []byte, cut bool) {
 
 // take takes a line of a job. Of several values of a metric the last one counts.
 func (f *reportFile) take(line []byte, taken map[string]bool, turn uint64) error {
-	if len(line) > MaxReportLine {
+	if len(line) > maxReportLine {
 		return errReportLong
 	}
 	if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' {

@@ -490,7 +490,7 @@ func FuzzReport(f *testing.F) {
 		want := errsOf(&whole, lines)
 		first, lost1 := linesSince(data[:cut], 0, true)
 		got := errsOf(&pieces, first)
-		from := max(cut-MaxReportLine-1, 0)
+		from := max(cut-maxReportLine-1, 0)
 		second, lost2 := linesSince(data[from:], cut-from, from == 0)
 		got += errsOf(&pieces, second)
 		if lost2 { // a line that is too long is wrong either way

@@ -26,10 +26,10 @@ func formGauges(_, to []uint64, _ time.Duration, out []float64) {
 
 func agent() source {
 	return source{"agent", schemas.ScopeNode, "the agent itself", []metric{
-		{"weir_agent_cpu_ms", "ms", Gauge, "its CPU time in the interval, user and system"},
-		{"weir_agent_drops", "1", Gauge, "records that its ring dropped in the interval"},
-		{"weir_agent_skew_us", "us", Gauge, "distance of the reading from the boundary"},
-		{"weir_agent_ring_depth", "1", Gauge, "records in its ring"},
+		{"weir_agent_cpu_ms", "ms", gauge, "its CPU time in the interval, user and system"},
+		{"weir_agent_drops", "1", gauge, "records that its ring dropped in the interval"},
+		{"weir_agent_skew_us", "us", gauge, "distance of the reading from the boundary"},
+		{"weir_agent_ring_depth", "1", gauge, "records in its ring"},
 	}, openAgent}
 }
 
@@ -60,7 +60,7 @@ func openAgent(config.Agent, *slog.Logger) (probe, error) {
 
 func agentMemory() source {
 	return source{"agent_memory", schemas.ScopeNode, "/proc/self/statm", []metric{
-		{"weir_agent_rss", "B", Gauge, "resident memory of the agent's process"},
+		{"weir_agent_rss", "B", gauge, "resident memory of the agent's process"},
 	}, openAgentMemory}
 }
 

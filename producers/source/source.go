@@ -21,9 +21,9 @@ type Kind string
 // The kinds. A ratio is formed from two counts of the same interval for each value. It is ranked and never summed. A
 // rate is a count per second, and may be summed. A gauge is the state at the end of the interval.
 const (
-	Ratio Kind = "ratio"
+	ratio Kind = "ratio"
 	Rate  Kind = "rate"
-	Gauge Kind = "gauge"
+	gauge Kind = "gauge"
 )
 
 // Metric is a line of the catalogue.

@@ -49,10 +49,10 @@ var (
 
 func stat() source {
 	return source{"stat", schemas.ScopeCore, "/proc/stat, /proc/schedstat", []metric{
-		{"cpu_user", "1", Ratio, "(user + nice) / all states"},
-		{"cpu_system", "1", Ratio, "(system + irq + softirq) / all states"},
-		{"cpu_iowait", "1", Ratio, "iowait / all states"},
-		{"cpu_idle", "1", Ratio, "idle / all states"},
+		{"cpu_user", "1", ratio, "(user + nice) / all states"},
+		{"cpu_system", "1", ratio, "(system + irq + softirq) / all states"},
+		{"cpu_iowait", "1", ratio, "iowait / all states"},
+		{"cpu_idle", "1", ratio, "idle / all states"},
 		{"cpu_load_core", "1", Rate, "(all states - idle - iowait) / all states + run_delay of /proc/schedstat / s: " +
 			"tasks that ran on the CPU or waited for it, in the mean"},
 	}, openStat}

@@ -24,7 +24,7 @@ func TestAbsentSaysWhy(t *testing.T) {
 		mount := make(chan struct{})
 		denied := fmt.Errorf("opening: %w", fs.ErrPermission)
 		half := source{name: "half", scope: schemas.ScopeNode, metrics: []metric{
-			{"there", "1", Gauge, ""}, {"lacking", "1", Gauge, ""}, {"missing", "1", Gauge, ""},
+			{"there", "1", gauge, ""}, {"lacking", "1", gauge, ""}, {"missing", "1", gauge, ""},
 		}}
 		half.open = func(config.Agent, *slog.Logger) (probe, error) {
 			return probe{
@@ -33,7 +33,7 @@ func TestAbsentSaysWhy(t *testing.T) {
 				form:   func(_, _ []uint64, _ time.Duration, out []float64) { out[0] = 1 },
 			}, nil
 		}
-		off := source{name: "off", scope: schemas.ScopeNode, metrics: []metric{{"off", "1", Gauge, ""}}}
+		off := source{name: "off", scope: schemas.ScopeNode, metrics: []metric{{"off", "1", gauge, ""}}}
 		off.open = func(config.Agent, *slog.Logger) (probe, error) { return probe{}, nil }
 		m := newMachine(t, half, off,
 			(&fake{name: "closed", open: func() error { return denied }}).source(),

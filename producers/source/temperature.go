@@ -25,13 +25,13 @@ var (
 
 func temperature() source {
 	return source{"temperature", schemas.ScopeCore, "/sys/class/hwmon/*/temp*_input", []metric{
-		{"temperature", "degC", Gauge, "the sensor labelled Core N of coretemp, for all CPUs of that core"},
+		{"temperature", "degC", gauge, "the sensor labelled Core N of coretemp, for all CPUs of that core"},
 	}, openTemperature}
 }
 
 func temperatureMax() source {
 	return source{"temperature_max", schemas.ScopeNode, "/sys/class/hwmon/*/temp*_input", []metric{
-		{"temperature_max", "degC", Gauge, "the hottest package of coretemp, or the hottest sensor of k10temp"},
+		{"temperature_max", "degC", gauge, "the hottest package of coretemp, or the hottest sensor of k10temp"},
 	}, openTemperatureMax}
 }
 

@@ -364,7 +364,7 @@ func TestEachSourceHasItsOwnInstant(t *testing.T) {
 			p.tells = true
 			return p, err
 		}
-		follower := source{name: "events", scope: schemas.ScopeNode, metrics: []metric{{"seen", "s", Gauge, "elapsed"}}}
+		follower := source{name: "events", scope: schemas.ScopeNode, metrics: []metric{{"seen", "s", gauge, "elapsed"}}}
 		follower.open = func(config.Agent, *slog.Logger) (probe, error) {
 			return probe{
 				follow: func([]int) {},
@@ -402,7 +402,7 @@ func TestTheCPUsHang(t *testing.T) {
 		mount := make(chan struct{})
 		defer close(mount)
 		hangs := false
-		tells := source{name: "states", scope: schemas.ScopeCore, metrics: []metric{{"busy", "1", Gauge, ""}}}
+		tells := source{name: "states", scope: schemas.ScopeCore, metrics: []metric{{"busy", "1", gauge, ""}}}
 		tells.open = func(config.Agent, *slog.Logger) (probe, error) {
 			return probe{tells: true, form: formGauges, read: func(reading, Vitals) (reading, error) {
 				if hangs {
@@ -412,7 +412,7 @@ func TestTheCPUsHang(t *testing.T) {
 			}}, nil
 		}
 		var online []int
-		events := source{name: "events", scope: schemas.ScopeCore, metrics: []metric{{"seen", "1", Gauge, ""}}}
+		events := source{name: "events", scope: schemas.ScopeCore, metrics: []metric{{"seen", "1", gauge, ""}}}
 		events.open = func(config.Agent, *slog.Logger) (probe, error) {
 			return probe{
 				form: formGauges, follow: func(cpus []int) { online = cpus },
@@ -475,7 +475,7 @@ func TestPause(t *testing.T) {
 func TestASteadyHostAllocatesNothing(t *testing.T) {
 	states := source{
 		name: "states", scope: schemas.ScopeCore,
-		metrics: []metric{{"a", "1", Gauge, ""}, {"b", "1", Gauge, ""}},
+		metrics: []metric{{"a", "1", gauge, ""}, {"b", "1", gauge, ""}},
 	}
 	states.open = func(config.Agent, *slog.Logger) (probe, error) {
 		return probe{tells: true, form: formGauges, read: func(into reading, _ Vitals) (reading, error) {

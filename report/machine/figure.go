@@ -147,7 +147,7 @@ func sizeOf(class int64, of []valued) Size {
 		P25: quantile(sorted, 0.25), Median: quantile(sorted, 0.5), P75: quantile(sorted, 0.75),
 	}
 	for _, v := range of {
-		s.CoreHours += v.job.CoreHours()
+		s.CoreHours += v.job.coreHours()
 	}
 	s.offUsers(of, sorted)
 	return s
@@ -230,8 +230,8 @@ func sizesByMonth(jobs []*Job) (all []MonthSize) {
 		var sizes []float64
 		for _, j := range of {
 			sizes = append(sizes, float64(j.Cores))
-			m.CoreHours += j.CoreHours()
-			m.Weighted += float64(j.Cores) * j.CoreHours()
+			m.CoreHours += j.coreHours()
+			m.Weighted += float64(j.Cores) * j.coreHours()
 		}
 		slices.Sort(sizes)
 		m.Mean, m.P25, m.Median, m.P75 = mean(sizes), quantile(sizes, 0.25), quantile(sizes, 0.5), quantile(sizes, 0.75)

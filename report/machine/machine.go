@@ -112,7 +112,7 @@ func Compute(in *Input) *Report {
 	counted, left := choose(in.Jobs, in.Options)
 	r.Left, r.Jobs = left, int64(len(counted))
 	for _, j := range counted {
-		r.CoreHours += j.CoreHours()
+		r.CoreHours += j.coreHours()
 	}
 	r.Cores, r.Days = cores(in)
 	for _, m := range measures {
@@ -129,16 +129,16 @@ func Compute(in *Input) *Report {
 	return r
 }
 
-// DurationS returns the job's duration in seconds, or -1 if it is unknown.
-func (j *Job) DurationS() float64 {
+// durationS returns the job's duration in seconds, or -1 if it is unknown.
+func (j *Job) durationS() float64 {
 	if j.StartMs < 0 || j.EndMs < j.StartMs {
 		return -1
 	}
 	return float64(j.EndMs-j.StartMs) / 1000
 }
 
-// CoreHours returns the core-hours that the job held.
-func (j *Job) CoreHours() float64 { return float64(j.Cores) * max(0, j.DurationS()) / 3600 }
+// coreHours returns the core-hours that the job held.
+func (j *Job) coreHours() float64 { return float64(j.Cores) * max(0, j.durationS()) / 3600 }
 
 // choose returns the jobs that count, by id, and the reasons for the others.
 func choose(all []Job, o Options) (counted []*Job, left LeftOut) {
@@ -156,7 +156,7 @@ func choose(all []Job, o Options) (counted []*Job, left LeftOut) {
 		}
 		note(&unknown, j.Cores <= 0)
 		note(&few, j.Cores > 0 && j.Cores < o.MinCores)
-		note(&short, j.DurationS() <= o.MinTime.Seconds())
+		note(&short, j.durationS() <= o.MinTime.Seconds())
 		for k, q := range o.WithoutQueues {
 			queues[k].Text = "queue " + q
 			note(&queues[k], j.Queue == q)

@@ -80,7 +80,7 @@ func properties(jobs []*Job, rules []Rule, found []Found) (accounts, worst []Lin
 // add counts a job with the severities of its findings, by rule.
 func (l *Line) add(j *Job, rules []Rule, severities map[int]float64) {
 	l.Jobs++
-	l.CoreHours += j.CoreHours()
+	l.CoreHours += j.coreHours()
 	for i, r := range rules {
 		c := &l.Cells[i]
 		c.Measured = c.Measured || !slices.ContainsFunc(r.Needs, func(m string) bool {
@@ -91,8 +91,8 @@ func (l *Line) add(j *Job, rules []Rule, severities map[int]float64) {
 			c.Measured = true
 			c.Jobs++
 			c.Severity += s
-			c.Cost += s * j.CoreHours()
-			l.Cost += s * j.CoreHours()
+			c.Cost += s * j.coreHours()
+			l.Cost += s * j.coreHours()
 		}
 	}
 }

@@ -206,7 +206,7 @@ func TestNamesDriveNothing(t *testing.T) {
 				}
 				for line := range strings.Lines(b.String()) {
 					tooLong := width(strings.TrimSuffix(line, "\n")) > s.Width
-					if s.Width == 120 && what == "job" && tooLong && !strings.Contains(line, Clean(name, 1000)) {
+					if s.Width == 120 && what == "job" && tooLong && !strings.Contains(line, clean(name, 1000)) {
 						t.Errorf("%s of %q: %d cells in %.200q", what, name, width(line), line)
 					}
 				}

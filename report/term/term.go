@@ -42,14 +42,14 @@ func (s Style) cells() int {
 // marksOfOne bounds the runes of one character, so that a heap of accents stays in its line.
 const marksOfOne = 8
 
-// Clean returns a text that is safe to write to a terminal with UTF-8. Characters that drive a terminal become question
+// clean returns a text that is safe to write to a terminal with UTF-8. Characters that drive a terminal become question
 // marks. A text that needs more than the given cells ends in an ellipsis.
-func Clean(text string, cells int) string { return cut(text, cells, "…") }
+func clean(text string, cells int) string { return cut(text, cells, "…") }
 
 // clean is Clean for the reader's terminal.
 func (s Style) clean(text string, cells int) string {
 	if !s.ASCII {
-		return Clean(text, cells)
+		return clean(text, cells)
 	}
 	text = strings.Map(func(r rune) rune {
 		if r >= 0x80 {

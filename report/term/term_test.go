@@ -55,7 +55,7 @@ func TestCleanNames(t *testing.T) {
 		"no UTF-8":        {"a\xffb", 8, "a?b"},
 		"nothing":         {"", 8, ""},
 	} {
-		if got := Clean(c.text, c.cells); got != c.want {
+		if got := clean(c.text, c.cells); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -74,7 +74,7 @@ func FuzzClean(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, cells int) {
 		cells = cells % 100
-		got := Clean(text, cells)
+		got := clean(text, cells)
 		if !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%q drives a terminal: %q", text, got)
 		}

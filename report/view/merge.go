@@ -39,7 +39,7 @@ func Merge(jobs []*Job) (*Job, error) {
 		j.Jobs = append(j.Jobs, o.JobID)
 		j.head(o)
 		busy.of(o)
-		j.silent = j.silent || !o.Judged()
+		j.silent = j.silent || !o.judged()
 		j.Part = j.Part || o.Part
 		measured += float64(o.Intervals)
 		j.ExactShare += o.ExactShare * float64(o.Intervals)

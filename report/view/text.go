@@ -13,7 +13,7 @@ type Text struct {
 	Better      int  // 1: high values are good, -1: low ones, 0: neither
 }
 
-// texts are the metrics of the agent in the order of a report. The first ByDefault are shown by default.
+// texts are the metrics of the agent in the order of a report. The first byDefault are shown by default.
 var texts = []Text{
 	{"cpu_user", "CPU time in user code", true, 1},
 	{"cpu_system", "CPU time in the kernel", true, -1},
@@ -55,8 +55,8 @@ var shares = []string{
 
 // Metrics returns the metrics that a report of a job shows by default, if they exist. Its bars need some of them.
 func Metrics() []string {
-	names := make([]string, 0, ByDefault)
-	for _, t := range texts[:ByDefault] {
+	names := make([]string, 0, byDefault)
+	for _, t := range texts[:byDefault] {
 		names = append(names, t.Name)
 	}
 	return names
@@ -85,13 +85,13 @@ func compareNames(a, b string) int {
 	return cmp.Or(cmp.Compare(place(a), place(b)), strings.Compare(a, b))
 }
 
-// ByDefault is the number of metrics that a report shows.
-const ByDefault = 16
+// byDefault is the number of metrics that a report shows.
+const byDefault = 16
 
 // Shown returns the metrics among names that a report shows by default.
 func Shown(names []string) []string {
 	all := slices.Clone(names)
 	slices.SortFunc(all, compareNames)
 	all = slices.Compact(all)
-	return all[:min(len(all), ByDefault)]
+	return all[:min(len(all), byDefault)]
 }

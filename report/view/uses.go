@@ -117,18 +117,18 @@ func (j *Job) word(words []verdict) (text, class string) {
 		return fmt.Sprintf("%s in %d of %d", text, len(hold), len(j.Jobs)), class
 	case text != "":
 		return text, class
-	case slices.ContainsFunc(words, func(w verdict) bool { return w.vouches && j.Evaluated(w.rule) }):
+	case slices.ContainsFunc(words, func(w verdict) bool { return w.vouches && j.evaluated(w.rule) }):
 		return "ok", ""
 	}
 	return "", ""
 }
 
-// Judged reports whether there were rules at all.
-func (j *Job) Judged() bool { return len(j.Map)+len(j.Findings)+len(j.NotEvaluated) > 0 }
+// judged reports whether there were rules at all.
+func (j *Job) judged() bool { return len(j.Map)+len(j.Findings)+len(j.NotEvaluated) > 0 }
 
-// Evaluated reports whether a rule was judged, and so whether silence about it means something.
-func (j *Job) Evaluated(rule string) bool {
-	if j.silent || j.Part || !j.Judged() {
+// evaluated reports whether a rule was judged, and so whether silence about it means something.
+func (j *Job) evaluated(rule string) bool {
+	if j.silent || j.Part || !j.judged() {
 		return false
 	}
 	return !slices.ContainsFunc(j.NotEvaluated, func(r rules.Reason) bool { return r.Rule == rule })

@@ -235,7 +235,7 @@ func TestShownMetrics(t *testing.T) {
 	for i := range 40 {
 		names = append(names, fmt.Sprint("m", i))
 	}
-	if got := Shown(names); len(got) != ByDefault || got[0] != "cpu_user" {
+	if got := Shown(names); len(got) != byDefault || got[0] != "cpu_user" {
 		t.Error(got)
 	}
 	if x := TextOf("zeta"); x.Title != "zeta" || x.Percent || !TextOf("cpu_idle").Percent || !TextOf("psi_io").Percent {

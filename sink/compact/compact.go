@@ -26,12 +26,12 @@ const memoryLimit = 88 << 20
 const keepFor = time.Hour
 
 var (
-	// ErrBusy is returned while another compaction of this archive runs.
-	ErrBusy = errors.New("another compaction runs")
+	// errBusy is returned while another compaction of this archive runs.
+	errBusy = errors.New("another compaction runs")
 	// ErrNoArchive is returned if there is no archive.
 	ErrNoArchive = errors.New("there is no archive")
-	// ErrFailed is returned when a date could not be compacted, or something in the stage is not clear.
-	ErrFailed = errors.New("not all dates were compacted")
+	// errFailed is returned when a date could not be compacted, or something in the stage is not clear.
+	errFailed = errors.New("not all dates were compacted")
 
 	// errDiffers is returned when a written file differs from its inputs.
 	errDiffers = errors.New("the compacted file differs from its inputs")
@@ -51,8 +51,8 @@ type Options struct {
 // States of a date in a report.
 const (
 	Compacted = "compacted"
-	Unchanged = "unchanged"
-	Waits     = "waits"
+	unchanged = "unchanged"
+	waits     = "waits"
 	Failed    = "failed"
 )
 
@@ -71,7 +71,7 @@ type Date struct {
 }
 
 // Run compacts all dates that are due. First it finishes or undoes the work of an earlier run, and deletes old files
-// that have been kept for an hour. If a date fails, Run continues with the others, and returns ErrFailed.
+// that have been kept for an hour. If a date fails, Run continues with the others, and returns errFailed.
 func Run(ctx context.Context, o Options) error {
 	return newCompactor(o).run(ctx)
 }
@@ -163,10 +163,10 @@ func (c *compactor) run(ctx context.Context) error {
 		}
 	}
 	for _, date := range left {
-		c.Report(Date{Date: date, State: Unchanged, Reason: "it is compacted already, or has no files of the sink"})
+		c.Report(Date{Date: date, State: unchanged, Reason: "it is compacted already, or has no files of the sink"})
 	}
 	if failed {
-		return ErrFailed
+		return errFailed
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (c *compactor) alone(ctx context.Context) (*sink.Lock, error) {
 	mine, err := c.take(ctx, path, true, 0)
 	switch {
 	case errors.Is(err, sink.ErrLocked):
-		return nil, fmt.Errorf("%w: %s is locked", ErrBusy, path)
+		return nil, fmt.Errorf("%w: %s is locked", errBusy, path)
 	case errors.Is(err, sink.ErrNoLocks):
 		return nil, fmt.Errorf("%w: %s", err, noLocksRemedy)
 	case err != nil:

@@ -93,7 +93,7 @@ func TestTwoCompactions(t *testing.T) {
 	c := newCompactor(Options{Dir: dir, Topic: testTopic})
 	c.now = func() time.Time { return testNow }
 	c.before = func(string, string) error {
-		if err := Run(t.Context(), Options{Dir: dir, Topic: testTopic}); !errors.Is(err, ErrBusy) {
+		if err := Run(t.Context(), Options{Dir: dir, Topic: testTopic}); !errors.Is(err, errBusy) {
 			t.Errorf("a second compaction: %v, want ErrBusy", err)
 		}
 		tried = true
@@ -116,7 +116,7 @@ func TestCompactionUnderLoad(t *testing.T) {
 			for range 5 {
 				c := newCompactor(Options{Dir: p.dir, Topic: testTopic, Wait: time.Minute})
 				c.now, c.keepFor, c.again = func() time.Time { return hoursLater(2) }, 0, 1
-				if err := c.run(t.Context()); err != nil && !errors.Is(err, ErrBusy) {
+				if err := c.run(t.Context()); err != nil && !errors.Is(err, errBusy) {
 					t.Error(err)
 				}
 			}

@@ -140,7 +140,7 @@ func (p *player) run(crash int, now time.Time) error {
 	}
 	err := c.run(context.Background())
 	p.linkLate()
-	if errors.Is(err, ErrFailed) && reason != nil {
+	if errors.Is(err, errFailed) && reason != nil {
 		err = reason
 	}
 	return err

@@ -29,14 +29,14 @@ func (c *compactor) one(ctx context.Context, t task) (err error) {
 	}()
 	if t.held != nil {
 		if t.waits() {
-			report.State, report.Reason = Waits, t.held.Error()
+			report.State, report.Reason = waits, t.held.Error()
 			return nil
 		}
 		return t.held
 	}
 	info, err := c.usable(t.date)
 	if errors.Is(err, errElsewhere) {
-		report.State, report.Reason = Unchanged, err.Error()
+		report.State, report.Reason = unchanged, err.Error()
 		return nil
 	}
 	if err != nil {

@@ -196,7 +196,7 @@ func TestEmptyDates(t *testing.T) {
 	}
 	put(t, filepath.Join(sink.DatePath(dir, "2026-11-02"), "mine.parquet"), "mine")
 	reports := compactTest(t, dir, 3)
-	if len(reports) != 2 || reports[0].Date != testDate || reports[0].State != Compacted || reports[1].State != Waits {
+	if len(reports) != 2 || reports[0].Date != testDate || reports[0].State != Compacted || reports[1].State != waits {
 		t.Errorf("reports: %+v", reports)
 	}
 	path := filepath.Join(sink.DatePath(dir, testDate), sink.CompactedName(testTopic, 0, 0))

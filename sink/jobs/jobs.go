@@ -57,12 +57,12 @@ func Check(dir, date string) (jobs int64, err error) { return files.Check(dir, d
 // files are damaged, it returns the rows of the others, and an error.
 func Find(ctx context.Context, dir, jobID string) (rows []Row, err error) {
 	rows, err = files.Find(ctx, dir, jobID)
-	slices.SortFunc(rows, InTime)
+	slices.SortFunc(rows, inTime)
 	return rows, err
 }
 
-// InTime orders lives of jobs with one id by their start, or by their end if the start is unknown.
-func InTime(a, b Row) int {
+// inTime orders lives of jobs with one id by their start, or by their end if the start is unknown.
+func inTime(a, b Row) int {
 	return cmp.Or(cmp.Compare(a.Life().From, b.Life().From), cmp.Compare(a.Restart, b.Restart),
 		cmp.Compare(a.Cluster, b.Cluster))
 }

@@ -29,7 +29,7 @@ const (
 	ActSync    = "sync"
 	ActRename  = "rename"
 	ActSyncDir = "sync_dir"
-	ActRemove  = "remove"
+	actRemove  = "remove"
 )
 
 // ErrDone makes an action count as done if Before returns it.
@@ -64,8 +64,8 @@ func (d Dated) Path(date string) string {
 	return filepath.Join(d.Dir, d.Name, datePrefix+date, d.Name+suffix)
 }
 
-// Dates returns the dates that have a file, oldest first.
-func (d Dated) Dates() (dates []string, err error) {
+// dates returns the dates that have a file, oldest first.
+func (d Dated) dates() (dates []string, err error) {
 	entries, err := os.ReadDir(filepath.Join(d.Dir, d.Name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("listing the %s of the archive: %w", d.Name, err)
@@ -84,8 +84,8 @@ func (d Dated) Dates() (dates []string, err error) {
 
 func (d Dated) new() string { return filepath.Join(sink.StagePath(d.Dir), d.Name+"-new") }
 
-// Committed returns the directory that makes new files valid by its name.
-func (d Dated) Committed() string { return filepath.Join(sink.StagePath(d.Dir), d.Name+"-commit") }
+// committed returns the directory that makes new files valid by its name.
+func (d Dated) committed() string { return filepath.Join(sink.StagePath(d.Dir), d.Name+"-commit") }
 
 // Lock takes the lock that the writers of the table have among them.
 func (d Dated) Lock(ctx context.Context, wait time.Duration) (lock *sink.Lock, err error) {
@@ -109,7 +109,7 @@ func (d Dated) Commit(ctx context.Context, wait time.Duration, dates map[string]
 		_ = d.discard() // otherwise the next writer does it
 		return err
 	}
-	from, to := d.new(), d.Committed()
+	from, to := d.new(), d.committed()
 	if err := d.Do(ActRename, to, func() error { return os.Rename(from, to) }); err != nil {
 		_ = d.discard()
 		return fmt.Errorf("committing %s: %w", d.Name, err)
@@ -170,7 +170,7 @@ func (d Dated) syncDir(dir string) error {
 // finish puts committed files in their places. Readers that hold the archive's lock do not see a row move. If they keep
 // it for longer than wait, the row appears in its new place first.
 func (d Dated) finish(ctx context.Context, wait time.Duration) error {
-	stage := d.Committed()
+	stage := d.committed()
 	entries, err := os.ReadDir(stage)
 	if err != nil {
 		return fmt.Errorf("putting %s in place: %w", d.Name, err)
@@ -202,7 +202,7 @@ func (d Dated) finish(ctx context.Context, wait time.Duration) error {
 			return err
 		}
 	}
-	if err := d.Do(ActRemove, stage, func() error { return os.Remove(stage) }); err != nil {
+	if err := d.Do(actRemove, stage, func() error { return os.Remove(stage) }); err != nil {
 		return fmt.Errorf("putting %s in place: %w", d.Name, err)
 	}
 	return d.syncDir(sink.StagePath(d.Dir))
@@ -210,7 +210,7 @@ func (d Dated) finish(ctx context.Context, wait time.Duration) error {
 
 // Unfinished reports whether a writer died, or is at work.
 func (d Dated) Unfinished() bool {
-	for _, path := range []string{d.new(), d.Committed()} {
+	for _, path := range []string{d.new(), d.committed()} {
 		if _, err := os.Stat(path); err == nil {
 			return true
 		}
@@ -223,10 +223,10 @@ func (d Dated) Resume(ctx context.Context, wait time.Duration) error {
 	if err := d.discard(); err != nil {
 		return err
 	}
-	if _, err := os.Stat(d.Committed()); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(d.committed()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	dates, err := d.Dates()
+	dates, err := d.dates()
 	if err != nil {
 		return err
 	}
@@ -238,8 +238,8 @@ func (d Dated) Resume(ctx context.Context, wait time.Duration) error {
 	return d.finish(ctx, wait)
 }
 
-// Mend is Resume for callers without the table's lock. It does nothing if no replacement is unfinished.
-func (d Dated) Mend(ctx context.Context, wait time.Duration) error {
+// mend is Resume for callers without the table's lock. It does nothing if no replacement is unfinished.
+func (d Dated) mend(ctx context.Context, wait time.Duration) error {
 	if !d.Unfinished() {
 		return nil
 	}
@@ -257,7 +257,7 @@ func (d Dated) discard() error {
 	if _, err := os.Stat(stage); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := d.Do(ActRemove, stage, func() error { return os.RemoveAll(stage) }); err != nil {
+	if err := d.Do(actRemove, stage, func() error { return os.RemoveAll(stage) }); err != nil {
 		return fmt.Errorf("removing %s that were not committed: %w", d.Name, err)
 	}
 	return nil

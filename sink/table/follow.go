@@ -112,7 +112,7 @@ func NewFollower[T schemas.Record, R any](cfg config.Config, log *slog.Logger, m
 // Nothing ends it before. It logs trouble and goes on. Several may share a directory.
 func (f *Follower[R]) Run(ctx context.Context) {
 	// A row may be moving to another date since a sink was killed.
-	if err := (Dated{Dir: f.Config.Sink.Dir, Name: f.table.Name}).Mend(ctx, f.Wait); err != nil && ctx.Err() == nil {
+	if err := (Dated{Dir: f.Config.Sink.Dir, Name: f.table.Name}).mend(ctx, f.Wait); err != nil && ctx.Err() == nil {
 		f.writing.Worth(err, time.Now())
 		f.Log.Warn("cannot write rows to the archive, trying again", "err", err)
 	}
@@ -172,7 +172,7 @@ func (f *Follower[R]) isAnew(now time.Time) bool {
 	anew := false
 	for date, l := range f.left {
 		info, err := os.Stat(f.path(date))
-		same := err == nil && l.file != nil && SameFile(info, l.file) || err != nil && l.file == nil
+		same := err == nil && l.file != nil && sameFile(info, l.file) || err != nil && l.file == nil
 		if !same || now.Sub(l.since) >= anewAfter {
 			delete(f.left, date)
 			f.next, anew = 0, true
@@ -185,8 +185,8 @@ func (f *Follower[R]) path(date string) string {
 	return f.table.Path(f.Config.Sink.Dir, date)
 }
 
-// SameFile reports whether a file and its rights stayed unchanged between two looks.
-func SameFile(a, b fs.FileInfo) bool {
+// sameFile reports whether a file and its rights stayed unchanged between two looks.
+func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && changed(a).Equal(changed(b))
 }
 

@@ -76,7 +76,7 @@ func lookAt[T, R any](t *Table[R], dir, date string, before *seenFile[T],
 		return nil
 	case err != nil:
 		return &seenFile[T]{err: err}
-	case before != nil && before.err == nil && SameFile(info, before.info):
+	case before != nil && before.err == nil && sameFile(info, before.info):
 		return before
 	}
 	s := &seenFile[T]{info: info}

@@ -59,7 +59,7 @@ func (p *player) run() error {
 		}
 	}
 	err := m.run(context.Background())
-	if errors.Is(err, ErrFailed) {
+	if errors.Is(err, errFailed) {
 		return reason
 	}
 	return err
@@ -250,7 +250,7 @@ func TestFullDisk(t *testing.T) {
 				var reason string
 				m.Report = func(d Date) { reason = d.Reason }
 				err := m.run(t.Context())
-				if !errors.Is(err, ErrFailed) || !strings.Contains(reason, "no space left") {
+				if !errors.Is(err, errFailed) || !strings.Contains(reason, "no space left") {
 					t.Errorf("%v: %q", err, reason)
 				}
 				if b, _ := os.ReadFile(Path(dir, endDate)); string(b) != old {

@@ -47,7 +47,7 @@ func TestFaults(t *testing.T) {
 			err := Run(t.Context(), Options{
 				Dir: dir, Topic: testTopic, Frontier: always, Report: func(d Date) { got = append(got, d) },
 			})
-			if !errors.Is(err, ErrFailed) || len(got) != 1 || got[0].State != Failed ||
+			if !errors.Is(err, errFailed) || len(got) != 1 || got[0].State != Failed ||
 				!strings.Contains(got[0].Reason, c.says) {
 				t.Errorf("%v: %+v, want %q", err, got, c.says)
 			}
@@ -66,12 +66,12 @@ func TestNothingToDo(t *testing.T) {
 	}
 	w := newWorld(t, 1)
 	got := run(t, w.dir, func(o *Options) { o.Dates = []string{"2026-01-05"} })
-	if len(got) != 1 || got[0].State != Unchanged || !strings.Contains(got[0].Reason, "no job ended") {
+	if len(got) != 1 || got[0].State != unchanged || !strings.Contains(got[0].Reason, "no job ended") {
 		t.Errorf("a date without jobs: %+v", got)
 	}
 	w.writeJobs("2026-01-05", nil)
 	got = run(t, w.dir, func(o *Options) { o.Dates = []string{"2026-01-05"} })
-	if len(got) != 1 || got[0].State != Unchanged {
+	if len(got) != 1 || got[0].State != unchanged {
 		t.Errorf("an empty date: %+v", got)
 	}
 	if _, err := os.Stat(Path(w.dir, "2026-01-05")); !errors.Is(err, os.ErrNotExist) {
@@ -82,7 +82,7 @@ func TestNothingToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lock.Unlock()
-	if err := Run(t.Context(), Options{Dir: w.dir, Topic: testTopic, Frontier: always}); !errors.Is(err, ErrBusy) {
+	if err := Run(t.Context(), Options{Dir: w.dir, Topic: testTopic, Frontier: always}); !errors.Is(err, errBusy) {
 		t.Errorf("beside another run: %v", err)
 	}
 }

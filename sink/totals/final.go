@@ -21,9 +21,9 @@ type Frontier struct {
 	Reason string
 }
 
-// Final reports whether no further summary of a job is to come: it ended, everything closed its end, and its summaries
+// final reports whether no further summary of a job is to come: it ended, everything closed its end, and its summaries
 // are archived. Summaries from toMs on belong to a namesake.
-func (f Frontier) Final(j jobs.Life, toMs int64) bool {
+func (f Frontier) final(j jobs.Life, toMs int64) bool {
 	first, waits := f.Waiting[j.JobKey]
 	return j.EndMs <= f.ThroughMs && (!waits || first >= toMs)
 }

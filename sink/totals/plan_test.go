@@ -24,7 +24,7 @@ func TestPick(t *testing.T) {
 		jobOf(schemas.JobSystem, 0, 5), jobOf("a", 0, 10), lifeOf(schemas.JobKey{JobID: "never"}, nil, 5),
 	}
 	f := Frontier{ThroughMs: 19, Waiting: map[schemas.JobKey]int64{{JobID: "c"}: 0}}
-	final := func(j *picked) bool { return f.Final(j.Life, j.to) || j.JobID == "d" }
+	final := func(j *picked) bool { return f.final(j.Life, j.to) || j.JobID == "d" }
 	for range 20 {
 		rand.Shuffle(len(lives), func(i, k int) { lives[i], lives[k] = lives[k], lives[i] })
 		for interim, want := range map[bool]string{false: "a+ d+ ", true: "a+ b- c- d+ "} {

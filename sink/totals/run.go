@@ -18,10 +18,10 @@ import (
 )
 
 var (
-	// ErrBusy is returned while another run makes totals of this archive.
-	ErrBusy = errors.New("another run makes totals")
-	// ErrFailed is returned when the totals of a date could not be made.
-	ErrFailed = errors.New("not all totals were made")
+	// errBusy is returned while another run makes totals of this archive.
+	errBusy = errors.New("another run makes totals")
+	// errFailed is returned when the totals of a date could not be made.
+	errFailed = errors.New("not all totals were made")
 )
 
 // Options select the totals to make, and configure the run.
@@ -47,7 +47,7 @@ type Archived struct {
 // States of a date in a report.
 const (
 	Written   = "written"
-	Unchanged = "unchanged"
+	unchanged = "unchanged"
 	Failed    = "failed"
 )
 
@@ -65,7 +65,7 @@ type Date struct {
 }
 
 // Run makes the totals of all jobs that are final, date by date. A date is left alone if its totals already match their
-// sources. If a date fails, Run continues with the others, and returns ErrFailed.
+// sources. If a date fails, Run continues with the others, and returns errFailed.
 func Run(ctx context.Context, o Options) error { return newMaker(o).run(ctx) }
 
 // maker is one run.
@@ -108,7 +108,7 @@ func (m *maker) run(ctx context.Context) error {
 	sink.Inherit(sink.StagePath(dir))
 	mine, err := sink.TakeLock(ctx, filepath.Join(sink.StagePath(dir), dirName+".lock"), true, 0)
 	if errors.Is(err, sink.ErrLocked) {
-		return ErrBusy
+		return errBusy
 	}
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (m *maker) run(ctx context.Context) error {
 	}
 	for _, date := range m.Dates {
 		if !slices.Contains(all, date) {
-			m.Report(Date{Date: date, State: Unchanged, Reason: "no job ended on it, as far as archive/jobs knows"})
+			m.Report(Date{Date: date, State: unchanged, Reason: "no job ended on it, as far as archive/jobs knows"})
 		}
 	}
 	failed := false
@@ -146,7 +146,7 @@ func (m *maker) run(ctx context.Context) error {
 		}
 	}
 	if failed {
-		return ErrFailed
+		return errFailed
 	}
 	return nil
 }
@@ -157,14 +157,14 @@ var errStop = errors.New("stopped")
 // one makes the totals of a date, and reports it.
 func (m *maker) one(ctx context.Context, date string) (err error) {
 	began := time.Now()
-	report := Date{Date: date, State: Unchanged}
+	report := Date{Date: date, State: unchanged}
 	asked := len(m.Dates) > 0
 	defer func() {
 		report.Seconds = time.Since(began).Seconds()
 		if err != nil {
 			report.State, report.Reason = Failed, err.Error()
 		}
-		if ctx.Err() == nil && (asked || report.State != Unchanged || report.Waiting > 0 || report.Reason != "") {
+		if ctx.Err() == nil && (asked || report.State != unchanged || report.Waiting > 0 || report.Reason != "") {
 			m.Report(report)
 		}
 	}()

@@ -227,7 +227,7 @@ func TestTotalsOutliveTheirRows(t *testing.T) {
 				}
 			}
 			got := run(t, w.dir, nil)
-			if len(got) != 1 || got[0].State != Unchanged || !strings.Contains(got[0].Reason, "2026-01-05") ||
+			if len(got) != 1 || got[0].State != unchanged || !strings.Contains(got[0].Reason, "2026-01-05") ||
 				bytesOf(t, w.dir) != before {
 				t.Errorf("%+v, the same: %v", got, bytesOf(t, w.dir) == before)
 			}

@@ -83,7 +83,7 @@ func (m *maker) plan(date string) (p plan, err error) {
 	if err != nil {
 		return p, err
 	}
-	final := func(j *picked) bool { return m.frontier.Final(j.Life, j.to) }
+	final := func(j *picked) bool { return m.frontier.final(j.Life, j.to) }
 	if p.jobs, p.waiting = pick(ended, m.namesakes, final, m.Interim); len(p.waiting) > 0 {
 		was, err := finals(Path(m.dir, date))
 		if err != nil {

@@ -44,7 +44,7 @@ func (a *adaptive) result() Result {
 			n.AddLink(number[v], switches[at[v]], places[at[v]].us/2)
 		}
 	}
-	return Result{Network: n, Kind: KindTree, Confidence: a.confidence(places, residual)}
+	return Result{Network: n, Kind: kindTree, Confidence: a.confidence(places, residual)}
 }
 
 // places returns the switches, the root first, and the number of the switch that each node is linked with. It is -1 for

@@ -37,18 +37,18 @@ func (c directCase) found(t *testing.T, seed uint64) {
 func TestDirect(t *testing.T) {
 	hop := func(share float64) simulated.Noise { return simulated.Noise{AdditiveUs: share} }
 	for _, c := range []directCase{
-		{"ring", simulated.Ring(32), hop(.2), KindRing},
-		{"odd ring", simulated.WithBase(simulated.Ring(33), 5), hop(.2), KindRing},
-		{"torus", simulated.WithBase(simulated.Torus(8, 8), 5), hop(.2), KindTorus + " 8x8"},
-		{"torus of three sides", simulated.Torus(5, 5, 5), hop(.2), KindTorus + " 5x5x5"},
+		{"ring", simulated.Ring(32), hop(.2), kindRing},
+		{"odd ring", simulated.WithBase(simulated.Ring(33), 5), hop(.2), kindRing},
+		{"torus", simulated.WithBase(simulated.Torus(8, 8), 5), hop(.2), kindTorus + " 8x8"},
+		{"torus of three sides", simulated.Torus(5, 5, 5), hop(.2), kindTorus + " 5x5x5"},
 		{
 			"torus with outliers", simulated.WithBase(simulated.Torus(8, 8), 2),
 			simulated.Noise{AdditiveUs: .1, Outliers: .01},
-			KindTorus + " 8x8",
+			kindTorus + " 8x8",
 		},
-		{"hypercube", simulated.WithBase(simulated.Hypercube(6), 5), hop(.2), KindHypercube},
-		{"line", simulated.Line(12), hop(.05), KindDirect},
-		{"mesh", simulated.Mesh(5, 6), hop(.05), KindDirect},
+		{"hypercube", simulated.WithBase(simulated.Hypercube(6), 5), hop(.2), kindHypercube},
+		{"line", simulated.Line(12), hop(.05), kindDirect},
+		{"mesh", simulated.Mesh(5, 6), hop(.05), kindDirect},
 	} {
 		c.found(t, 1)
 	}
@@ -60,7 +60,7 @@ func TestCompleteIsStar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Kind != KindTree || len(got.Network.Links) != 12 {
+	if got.Kind != kindTree || len(got.Network.Links) != 12 {
 		t.Errorf("a %s with %d links", got.Kind, len(got.Network.Links))
 	}
 }
@@ -105,12 +105,12 @@ func TestShapes(t *testing.T) {
 		net  *network.Network
 		kind string
 	}{
-		{simulated.Ring(7), KindRing},
-		{simulated.Torus(3, 5), KindTorus + " 3x5"},
-		{simulated.Torus(4, 4), KindHypercube}, // it is one
-		{simulated.Torus(3, 4, 5), KindTorus + " 3x4x5"},
-		{simulated.Hypercube(3), KindHypercube},
-		{simulated.Mesh(3, 3), KindDirect},
+		{simulated.Ring(7), kindRing},
+		{simulated.Torus(3, 5), kindTorus + " 3x5"},
+		{simulated.Torus(4, 4), kindHypercube}, // it is one
+		{simulated.Torus(3, 4, 5), kindTorus + " 3x4x5"},
+		{simulated.Hypercube(3), kindHypercube},
+		{simulated.Mesh(3, 3), kindDirect},
 	} {
 		g := &graph{routers: alone(square(simulated.Matrix(test.net, simulated.Noise{}, 1))), hopUs: []float64{1}}
 		for _, l := range test.net.Links {

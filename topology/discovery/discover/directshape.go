@@ -18,17 +18,17 @@ type shape struct {
 func (g *graph) shape(far [][]float64) shape {
 	if len(g.of) < len(g.at) {
 		if g.isDragonfly() {
-			return shape{kind: KindDragonfly}
+			return shape{kind: kindDragonfly}
 		}
-		return shape{kind: KindMixed}
+		return shape{kind: kindMixed}
 	}
 	if len(g.hopUs) > 1 {
-		return shape{kind: KindDirect}
+		return shape{kind: kindDirect}
 	}
 	seen := signatures(far, g.hopUs[0])
 	n := len(g.of)
 	if len(g.links) == n && slices.Equal(seen, lattice([]int{n}, true)) {
-		return shape{KindRing, true}
+		return shape{kindRing, true}
 	}
 	if n >= 8 && n&(n-1) == 0 {
 		sides := []int{}
@@ -36,7 +36,7 @@ func (g *graph) shape(far [][]float64) shape {
 			sides = append(sides, 2)
 		}
 		if slices.Equal(seen, lattice(sides, false)) {
-			return shape{KindHypercube, true}
+			return shape{kindHypercube, true}
 		}
 	}
 	ways := factors(n, 2)
@@ -46,13 +46,13 @@ func (g *graph) shape(far [][]float64) shape {
 			continue
 		}
 		if len(sides) > 1 && slices.Equal(seen, lattice(sides, true)) {
-			return shape{KindTorus + " " + sidesName(sides), true}
+			return shape{kindTorus + " " + sidesName(sides), true}
 		}
 		if slices.Equal(seen, lattice(sides, false)) {
-			return shape{KindDirect, true} // a line or a mesh
+			return shape{kindDirect, true} // a line or a mesh
 		}
 	}
-	return shape{kind: KindDirect}
+	return shape{kind: kindDirect}
 }
 
 func sidesName(sides []int) string {

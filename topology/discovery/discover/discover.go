@@ -14,13 +14,13 @@ import (
 
 // Kinds of networks.
 const (
-	KindTree      = "tree"      // switches below switches; one switch is a star
-	KindDirect    = "direct"    // links between nodes, of any shape
-	KindRing      = "ring"      // direct
-	KindTorus     = "torus"     // direct
-	KindHypercube = "hypercube" // direct
-	KindDragonfly = "dragonfly" // routers in groups, and links between groups
-	KindMixed     = "mixed"     // switches, and direct links between them
+	kindTree      = "tree"      // switches below switches; one switch is a star
+	kindDirect    = "direct"    // links between nodes, of any shape
+	kindRing      = "ring"      // direct
+	kindTorus     = "torus"     // direct
+	kindHypercube = "hypercube" // direct
+	kindDragonfly = "dragonfly" // routers in groups, and links between groups
+	kindMixed     = "mixed"     // switches, and direct links between them
 )
 
 // Levels of confidence.

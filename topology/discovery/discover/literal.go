@@ -290,11 +290,11 @@ const reasonUntested = "the thesis's method does not test its switches against t
 func literalKind(net *network.Network) string {
 	switch {
 	case len(net.Names) == net.Nodes:
-		return KindDirect
+		return kindDirect
 	case net.IsTree():
-		return KindTree
+		return kindTree
 	}
-	return KindMixed
+	return kindMixed
 }
 
 // literalResidual returns the relative root mean square between the latencies and the lengths of the network's paths.

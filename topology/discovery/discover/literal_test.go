@@ -78,7 +78,7 @@ func TestLiteral(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s at epsilon %v: %v", c.name, epsilon, err)
 			}
-			if got.Kind != KindTree || !network.Equal(got.Network, want) {
+			if got.Kind != kindTree || !network.Equal(got.Network, want) {
 				t.Errorf("%s at epsilon %v: %s with splits %q", c.name, epsilon, got.Kind, got.Network.Splits())
 			}
 		}
@@ -193,7 +193,7 @@ func TestLiteralRing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Kind != KindMixed || !network.Equal(got.Network, want) {
+		if got.Kind != kindMixed || !network.Equal(got.Network, want) {
 			t.Errorf("seed %d: %s with links %v", seed, got.Kind, got.Network.Links)
 		}
 	}

@@ -84,7 +84,7 @@ func TestFewNodes(t *testing.T) {
 	}
 	for n := 2; n < 5; n++ {
 		got, err := Build(simulated.Matrix(simulated.Star(n), simulated.Noise{Sigma: .01}, 1))
-		if err != nil || len(got.Network.Splits()) > 0 || got.Kind != KindTree {
+		if err != nil || len(got.Network.Splits()) > 0 || got.Kind != kindTree {
 			t.Errorf("%d nodes: %v %+v", n, err, got)
 		}
 	}

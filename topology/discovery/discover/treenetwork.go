@@ -109,7 +109,7 @@ func (f *fitted) candidate(m *latency.Matrix) candidate {
 		net.AddLink(number[top[0]], number[top[1]], half(top[0])+half(top[1]))
 	}
 	return candidate{
-		network: net, kind: KindTree, offsets: v.offset != nil,
+		network: net, kind: kindTree, offsets: v.offset != nil,
 		score: f.score, margin: f.margin, residual: f.sigma, sigma: f.sigma, outliers: f.outliers,
 		placed: f.placed, weakest: f.weakest, doubtful: f.doubtful,
 		path: func(a, b int) float64 {

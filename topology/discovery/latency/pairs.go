@@ -72,7 +72,7 @@ func (f *file) pairs(columns int) (*Matrix, error) {
 // joined takes the median of each pair's repeats, and the noise from their spread.
 func (f *file) joined(names []string, repeats []repeat) (*Matrix, error) {
 	if len(names) < 2 {
-		return nil, fmt.Errorf("%w: no line has a pair of nodes", ErrFile)
+		return nil, fmt.Errorf("%w: no line has a pair of nodes", errFile)
 	}
 	if f.names != nil {
 		if err := f.inOrder(names, repeats); err != nil {

@@ -23,11 +23,11 @@ const (
 	minUs    = 1e-6 // a picosecond
 )
 
-// ErrFile is wrapped by each error about the contents of a file of latencies.
-var ErrFile = errors.New("no matrix of latencies")
+// errFile is wrapped by each error about the contents of a file of latencies.
+var errFile = errors.New("no matrix of latencies")
 
 // errNothing is returned for a file without a latency.
-var errNothing = fmt.Errorf("%w: it has no latency", ErrFile)
+var errNothing = fmt.Errorf("%w: it has no latency", errFile)
 
 // missing are the fields of a latency that was not measured.
 var missing = map[string]bool{"": true, "-": true, "nan": true, "na": true, "n/a": true, "null": true}
@@ -97,7 +97,7 @@ func (f *file) failed(column int, format string, args ...any) error {
 	if column > 0 {
 		at += fmt.Sprintf(", column %d", column)
 	}
-	return fmt.Errorf("%w: %s: %s", ErrFile, at, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s: %s", errFile, at, fmt.Sprintf(format, args...))
 }
 
 // line returns the next line that is no comment, or io.EOF.

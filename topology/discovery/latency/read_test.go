@@ -119,7 +119,7 @@ func TestReadErrors(t *testing.T) {
 			t.Errorf("%s: no error, but %d nodes", c.name, m.Len())
 			continue
 		}
-		if !errors.Is(err, ErrFile) || !strings.Contains(err.Error(), c.want) {
+		if !errors.Is(err, errFile) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
@@ -210,7 +210,7 @@ func TestNoiseOfRepeats(t *testing.T) {
 func TestWrite(t *testing.T) {
 	draw := rand.New(rand.NewPCG(3, 1))
 	for _, nodes := range []int{2, 3, 9} {
-		for _, form := range Forms() {
+		for _, form := range forms() {
 			names := make([]string, nodes)
 			for i := range names {
 				names[i] = fmt.Sprintf("rack-%d", nodes-i)
@@ -267,7 +267,7 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		var out strings.Builder
-		if err := m.Write(&out, Triangle); err != nil {
+		if err := m.Write(&out, triangle); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Read(strings.NewReader(out.String())); err != nil {

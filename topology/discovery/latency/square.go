@@ -174,11 +174,11 @@ func (s *square) meet(a, b int, back float64) {
 // finish judges how much the two directions differ.
 func (s *square) finish() (*Matrix, error) {
 	if s.m.Len() < 2 {
-		return nil, fmt.Errorf("%w: one node has no latency", ErrFile)
+		return nil, fmt.Errorf("%w: one node has no latency", errFile)
 	}
 	if float64(s.many) > unlikeShare*float64(s.both) {
 		return nil, fmt.Errorf("%w: %s: %d of %d pairs are that asymmetric; use half of the round-trip time for both "+
-			"directions", ErrFile, s.unlike, s.many, s.both)
+			"directions", errFile, s.unlike, s.many, s.both)
 	}
 	if s.differ == 0 {
 		return s.m, nil

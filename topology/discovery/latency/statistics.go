@@ -149,19 +149,19 @@ func Success(p float64, nodes int) float64 {
 	return math.Pow(p, float64(nodes)*float64(nodes-1)/2)
 }
 
-// Line is one-way delay as a function of message size, s/t + l: equation 1.1 of the thesis.
-type Line struct {
+// line is one-way delay as a function of message size, s/t + l: equation 1.1 of the thesis.
+type line struct {
 	Throughput float64 `json:"throughput"` // t in MB/s, that is bytes a microsecond
 	LatencyUs  float64 `json:"latency_us"` // l
 	R2         float64 `json:"r2"`         // share of the delays' variance that the line explains
 }
 
-// FitLine fits one-way delays in microseconds to message sizes in bytes by least squares. With two sizes it is
+// fitLine fits one-way delays in microseconds to message sizes in bytes by least squares. With two sizes it is
 // equations 1.5 and 1.6 of the thesis. At least two different sizes are needed. A throughput of +Inf is one that delays
 // which do not grow cannot show. TestFitLine pins it.
-func FitLine(bytes, delaysUs []float64) (Line, error) {
+func fitLine(bytes, delaysUs []float64) (line, error) {
 	if len(bytes) != len(delaysUs) || len(bytes) < 2 {
-		return Line{}, errors.New("at least two sizes with a delay each are needed")
+		return line{}, errors.New("at least two sizes with a delay each are needed")
 	}
 	n := float64(len(bytes))
 	var meanS, meanD float64
@@ -175,10 +175,10 @@ func FitLine(bytes, delaysUs []float64) (Line, error) {
 		ss, sd, dd = ss+s*s, sd+s*d, dd+d*d
 	}
 	if !(ss > 0) {
-		return Line{}, errors.New("all sizes are the same: throughput needs two")
+		return line{}, errors.New("all sizes are the same: throughput needs two")
 	}
 	slope := sd / ss
-	l := Line{Throughput: 1 / slope, LatencyUs: meanD - slope*meanS, R2: 1}
+	l := line{Throughput: 1 / slope, LatencyUs: meanD - slope*meanS, R2: 1}
 	if dd > 0 {
 		l.R2 = sd * sd / (ss * dd)
 	}

@@ -100,22 +100,22 @@ func TestSuccess(t *testing.T) {
 
 // TestFitLine: two sizes are equations 1.5 and 1.6; more are a regression.
 func TestFitLine(t *testing.T) {
-	l, err := FitLine([]float64{1, 1001}, []float64{2.001, 3.001})
+	l, err := fitLine([]float64{1, 1001}, []float64{2.001, 3.001})
 	if err != nil || math.Abs(l.Throughput-1000) > 1e-6 || math.Abs(l.LatencyUs-2) > 1e-9 || l.R2 != 1 {
 		t.Errorf("%+v, %v", l, err)
 	}
 	// By hand: slope .0008, intercept 1.3, R² .64.
-	l, err = FitLine([]float64{0, 1000, 2000, 3000}, []float64{1, 3, 2, 4})
+	l, err = fitLine([]float64{0, 1000, 2000, 3000}, []float64{1, 3, 2, 4})
 	if err != nil || math.Abs(l.Throughput-1250) > 1e-6 || math.Abs(l.LatencyUs-1.3) > 1e-9 ||
 		math.Abs(l.R2-.64) > 1e-9 {
 		t.Errorf("%+v, %v", l, err)
 	}
-	l, err = FitLine([]float64{1, 100}, []float64{2, 2})
+	l, err = fitLine([]float64{1, 100}, []float64{2, 2})
 	if err != nil || !math.IsInf(l.Throughput, 1) || l.LatencyUs != 2 {
 		t.Errorf("a delay that does not grow: %+v, %v", l, err)
 	}
 	for _, sizes := range [][]float64{{5, 5}, {5}} {
-		if _, err := FitLine(sizes, make([]float64, len(sizes))); err == nil {
+		if _, err := fitLine(sizes, make([]float64, len(sizes))); err == nil {
 			t.Errorf("sizes %v are no error", sizes)
 		}
 	}

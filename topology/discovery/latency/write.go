@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Forms of a file.
+// forms of a file.
 const (
-	Triangle = "triangle" // the shortest: a line for each node with its latencies to the nodes after it
+	triangle = "triangle" // the shortest: a line for each node with its latencies to the nodes after it
 	Square   = "square"   // with a line and a column of names
 	Pairs    = "pairs"    // a line for each pair that was measured
 )
 
-// Forms returns all forms.
-func Forms() []string { return []string{Triangle, Square, Pairs} }
+// forms returns all forms.
+func forms() []string { return []string{triangle, Square, Pairs} }
 
 // digits of a latency. Seven are a millionth of it, which no clock measures.
 const digits = 7
@@ -32,14 +32,14 @@ func (m *Matrix) Write(w io.Writer, form string) error {
 		fmt.Fprintf(out, "# noise: %.4g\n", m.Noise)
 	}
 	switch form {
-	case Triangle:
+	case triangle:
 		m.writeTriangle(out)
 	case Square:
 		m.writeSquare(out)
 	case Pairs:
 		m.writePairs(out)
 	default:
-		return fmt.Errorf("the form %.20q must be one of %s", form, strings.Join(Forms(), ", "))
+		return fmt.Errorf("the form %.20q must be one of %s", form, strings.Join(forms(), ", "))
 	}
 	return out.Flush()
 }

@@ -481,7 +481,7 @@ func FuzzCommand(f *testing.F) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel() // nothing is sent
-		p := &Peer{six: true, orders: make(chan *order), closing: make(chan struct{})}
+		p := &peer{six: true, orders: make(chan *order), closing: make(chan struct{})}
 		if a := p.do(ctx, c, testKey); a.ID != c.ID || a.LeastUs != 0 || a.Rate != 0 {
 			t.Errorf("%q gives %+v", body, a)
 		}

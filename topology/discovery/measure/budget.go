@@ -13,8 +13,8 @@ type Budget struct {
 	Share            float64 // of the time in which a round is being measured, 0 to 1; 0: no limit
 }
 
-// Packeted is a Measurer that counts its packets.
-type Packeted interface {
+// packeted is a Measurer that counts its packets.
+type packeted interface {
 	// PacketsPerPair returns how many packets each of two nodes sends while their latency is measured.
 	PacketsPerPair() int
 }

@@ -19,7 +19,7 @@ func FuzzPacket(f *testing.F) {
 	f.Add([]byte(protocol))
 	f.Fuzz(func(t *testing.T, packet []byte) {
 		now := time.Now()
-		p := &Peer{fd: -1, key: testKey, answers: serving{
+		p := &peer{fd: -1, key: testKey, answers: serving{
 			grants: map[netip.AddrPort]*grant{}, nonces: map[token]struct{}{}, opens: newBucket(1, 1, now),
 		}}
 		from := &unix.SockaddrInet4{Port: 7, Addr: [4]byte{127, 0, 0, 1}}
@@ -38,7 +38,7 @@ func (t token) bytes() []byte { return t[:] }
 // A peer answers an open message once, and pings that carry its token, from the same address alone.
 func TestReply(t *testing.T) {
 	now := time.Now()
-	p := &Peer{fd: -1, key: testKey, limits: Limits{PacketsPerSecond: 10}, answers: serving{
+	p := &peer{fd: -1, key: testKey, limits: Limits{PacketsPerSecond: 10}, answers: serving{
 		grants: map[netip.AddrPort]*grant{}, nonces: map[token]struct{}{}, opens: newBucket(9, 9, now),
 		packets: newBucket(10, 3, now),
 	}}

@@ -111,14 +111,14 @@ func (m Member) serve(ctx context.Context, l *link) error {
 
 // listen starts a peer, and a sink of transfers at the same port. If any port will do, it tries several, because a port
 // that is free for UDP may be taken for TCP. Without a sink the transfers of this node fail.
-func (m Member) listen(key []byte) (*Peer, *sink, error) {
+func (m Member) listen(key []byte) (*peer, *sink, error) {
 	_, port, _ := net.SplitHostPort(m.Listen)
 	for tries := 1; ; tries++ {
 		peer, err := Listen(m.Listen, key, m.Limits)
 		if err != nil || !m.Transfers {
 			return peer, nil, err
 		}
-		s, err := newSink(peer.Address(), peer.key)
+		s, err := newSink(peer.address(), peer.key)
 		if err == nil || port != "0" || tries == 10 {
 			return peer, s, nil
 		}
@@ -128,8 +128,8 @@ func (m Member) listen(key []byte) (*Peer, *sink, error) {
 
 // announced returns the address of a peer as a member announces it: without a host if the peer listens at all
 // addresses.
-func (p *Peer) announced() string {
-	a := p.Address()
+func (p *peer) announced() string {
+	a := p.address()
 	if a.Addr().IsUnspecified() {
 		return ":" + strconv.Itoa(int(a.Port()))
 	}
@@ -141,7 +141,7 @@ func (p *Peer) announced() string {
 func sessionKey(secret []byte, session string) []byte { return derive(secret, "session", session) }
 
 // do does one command, with the key of the other node.
-func (p *Peer) do(ctx context.Context, c command, key []byte) answer {
+func (p *peer) do(ctx context.Context, c command, key []byte) answer {
 	a := answer{ID: c.ID}
 	to, err := netip.ParseAddrPort(c.To)
 	if err == nil && c.Transfer != nil {

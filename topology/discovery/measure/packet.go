@@ -38,8 +38,8 @@ const (
 
 // Sizes of a ping in bytes, without the headers of UDP and IP.
 const (
-	MinSize = pingHeader
-	MaxSize = 65_000
+	minSize = pingHeader
+	maxSize = 65_000
 )
 
 // token is a random number: a nonce, or the right to be answered for a while.

@@ -14,7 +14,7 @@ import (
 
 // Ping describes the measurement of a pair.
 type Ping struct {
-	Size    int // of a message in bytes, without the headers of UDP and IP: MinSize to MaxSize
+	Size    int // of a message in bytes, without the headers of UDP and IP: minSize to maxSize
 	Trips   int // least round trips of a batch. A batch lasts at least ten ticks of the clock, too.
 	Batches int // at most. A quarter of them, and at least five, are enough if they agree within 2 %.
 }
@@ -25,8 +25,8 @@ var DefaultPing = Ping{Size: 64, Trips: 20, Batches: 40}
 // Check returns an error that names the field that is out of range.
 func (g Ping) Check() error {
 	switch {
-	case g.Size < MinSize || g.Size > MaxSize:
-		return fmt.Errorf("a message of %d bytes: must be %d to %d", g.Size, MinSize, MaxSize)
+	case g.Size < minSize || g.Size > maxSize:
+		return fmt.Errorf("a message of %d bytes: must be %d to %d", g.Size, minSize, maxSize)
 	case g.Trips < 1 || g.Trips > maxTrips:
 		return fmt.Errorf("%d round trips in a batch: must be 1 to %d", g.Trips, maxTrips)
 	case g.Batches < 1 || g.Batches > maxBatches:
@@ -56,8 +56,8 @@ const (
 	spinsPerLook = 64   // at the clock, in the measured path
 )
 
-// Sample is the result of pings to one peer.
-type Sample struct {
+// sample is the result of pings to one peer.
+type sample struct {
 	LeastUs  float64 `json:"least_us"`  // one way, of the fastest batch. NaN: the peer never answered
 	MedianUs float64 `json:"median_us"` // of all batches
 	Batches  int     `json:"batches"`   // that were complete
@@ -65,7 +65,7 @@ type Sample struct {
 	TickUs   float64 `json:"tick_us"`   // step of the latencies: the clock's step, over all ways of a batch
 }
 
-var noSample = Sample{LeastUs: math.NaN(), MedianUs: math.NaN()}
+var noSample = sample{LeastUs: math.NaN(), MedianUs: math.NaN()}
 
 // order is a ping that the thread does.
 type order struct {
@@ -74,14 +74,14 @@ type order struct {
 	to     netip.AddrPort
 	key    []byte          // of the other peer
 	ctx    context.Context //nolint:containedctx // it crosses to the thread
-	sample Sample
+	sample sample
 	done   chan struct{}
 }
 
 // Ping measures the latency to another peer, which answers to its own key. If it does not answer, the latency is NaN
 // after 1.3 s, without an error. It returns an error if the address or the ping is not valid, the peer is closed, or
 // the context ends. Pings of one peer wait for each other.
-func (p *Peer) Ping(ctx context.Context, to netip.AddrPort, key []byte, ping Ping) (Sample, error) {
+func (p *peer) Ping(ctx context.Context, to netip.AddrPort, key []byte, ping Ping) (sample, error) {
 	if err := ping.Check(); err != nil {
 		return noSample, err
 	}
@@ -90,7 +90,7 @@ func (p *Peer) Ping(ctx context.Context, to netip.AddrPort, key []byte, ping Pin
 		return noSample, fmt.Errorf("pinging %v: a valid address and port are needed", to)
 	}
 	if to.Addr().Is6() && !p.six {
-		return noSample, fmt.Errorf("pinging %v: this peer listens at an IPv4 address, %v", to, p.Address())
+		return noSample, fmt.Errorf("pinging %v: this peer listens at an IPv4 address, %v", to, p.address())
 	}
 	o := &order{Ping: ping, to: to, key: key, ctx: ctx, sample: noSample, done: make(chan struct{})}
 	if err := p.ask(ctx, o); err != nil {
@@ -100,7 +100,7 @@ func (p *Peer) Ping(ctx context.Context, to netip.AddrPort, key []byte, ping Pin
 }
 
 // run does an order in the thread of a peer.
-func (o *order) run(p *Peer) {
+func (o *order) run(p *peer) {
 	to := p.sockaddr(o.to)
 	granted, ok := o.open(p, to)
 	if !ok {
@@ -112,7 +112,7 @@ func (o *order) run(p *Peer) {
 }
 
 // ended reports whether an order is not to go on.
-func (o *order) ended(p *Peer) bool {
+func (o *order) ended(p *peer) bool {
 	select {
 	case <-o.ctx.Done():
 		return true
@@ -124,7 +124,7 @@ func (o *order) ended(p *Peer) bool {
 }
 
 // open asks for a token until it is granted, or gives up after openTries attempts. Meanwhile this peer answers others.
-func (o *order) open(p *Peer, to unix.Sockaddr) (token, bool) {
+func (o *order) open(p *peer, to unix.Sockaddr) (token, bool) {
 	wait := firstWait
 	for range openTries {
 		nonce := newToken()
@@ -145,7 +145,7 @@ func (o *order) open(p *Peer, to unix.Sockaddr) (token, bool) {
 }
 
 // attend waits for a time, or until found returns true for a packet. Other packets are answered meanwhile.
-func (p *Peer) attend(o *order, wait time.Duration, found func(packet []byte, from netip.AddrPort) bool) bool {
+func (p *peer) attend(o *order, wait time.Duration, found func(packet []byte, from netip.AddrPort) bool) bool {
 	until := time.Now().Add(wait)
 	for left := wait; left > 0 && !o.ended(p); left = time.Until(until) {
 		p.sleep(min(left, 50*time.Millisecond))
@@ -166,7 +166,7 @@ func (p *Peer) attend(o *order, wait time.Duration, found func(packet []byte, fr
 
 // pinger measures one pair.
 type pinger struct {
-	peer   *Peer
+	peer   *peer
 	order  *order
 	to     unix.Sockaddr
 	packet []byte

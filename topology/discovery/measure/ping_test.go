@@ -11,7 +11,7 @@ import (
 
 var testKey = []byte("0123456789abcdef")
 
-func listen(t *testing.T, key []byte, limits Limits) *Peer {
+func listen(t *testing.T, key []byte, limits Limits) *peer {
 	t.Helper()
 	p, err := Listen("127.0.0.1:0", key, limits)
 	if err != nil {
@@ -23,8 +23,8 @@ func listen(t *testing.T, key []byte, limits Limits) *Peer {
 
 func TestPing(t *testing.T) {
 	a, b := listen(t, testKey, Limits{}), listen(t, testKey, Limits{})
-	for _, size := range []int{MinSize, 64, 1400, MaxSize} {
-		s, err := a.Ping(t.Context(), b.Address(), testKey, Ping{Size: size, Trips: 10, Batches: 5})
+	for _, size := range []int{minSize, 64, 1400, maxSize} {
+		s, err := a.Ping(t.Context(), b.address(), testKey, Ping{Size: size, Trips: 10, Batches: 5})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestPing(t *testing.T) {
 		}
 		t.Logf("%d bytes: %+v", size, s)
 	}
-	s, err := b.Ping(t.Context(), a.Address(), testKey, Ping{Size: 64, Trips: 10, Batches: 5})
+	s, err := b.Ping(t.Context(), a.address(), testKey, Ping{Size: 64, Trips: 10, Batches: 5})
 	if err != nil || s.Batches == 0 {
 		t.Errorf("the other way: %+v, %v", s, err)
 	}
@@ -42,13 +42,13 @@ func TestPing(t *testing.T) {
 // Two nodes that ping each other at the same time answer each other.
 func TestPingBothAtOnce(t *testing.T) {
 	a, b := listen(t, testKey, Limits{}), listen(t, testKey, Limits{})
-	other := make(chan Sample)
+	other := make(chan sample)
 	ping := Ping{Size: 64, Trips: 10, Batches: 10}
 	go func() {
-		s, _ := b.Ping(context.Background(), a.Address(), testKey, ping)
+		s, _ := b.Ping(context.Background(), a.address(), testKey, ping)
 		other <- s
 	}()
-	s, err := a.Ping(t.Context(), b.Address(), testKey, ping)
+	s, err := a.Ping(t.Context(), b.address(), testKey, ping)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestPingNobody(t *testing.T) {
 	defer silent.Close()
 	stranger := listen(t, []byte("another key, another session"), Limits{})
 	address, _ := netip.ParseAddrPort(silent.LocalAddr().String())
-	for name, to := range map[string]netip.AddrPort{"silent": address, "of another session": stranger.Address()} {
+	for name, to := range map[string]netip.AddrPort{"silent": address, "of another session": stranger.address()} {
 		begun := time.Now()
 		s, err := a.Ping(t.Context(), to, testKey, DefaultPing)
 		if err != nil || !math.IsNaN(s.LeastUs) || !math.IsNaN(s.MedianUs) {
@@ -93,11 +93,11 @@ func TestPingEnds(t *testing.T) {
 }
 
 func TestListenRefuses(t *testing.T) {
-	for name, listen := range map[string]func() (*Peer, error){
-		"a short key":   func() (*Peer, error) { return Listen("127.0.0.1:0", []byte("short"), Limits{}) },
-		"a bad address": func() (*Peer, error) { return Listen("127.0.0.1:notaport", testKey, Limits{}) },
-		"a bad share":   func() (*Peer, error) { return Listen("127.0.0.1:0", testKey, Limits{Share: 2}) },
-		"a bad rate":    func() (*Peer, error) { return Listen("127.0.0.1:0", testKey, Limits{PacketsPerSecond: -1}) },
+	for name, listen := range map[string]func() (*peer, error){
+		"a short key":   func() (*peer, error) { return Listen("127.0.0.1:0", []byte("short"), Limits{}) },
+		"a bad address": func() (*peer, error) { return Listen("127.0.0.1:notaport", testKey, Limits{}) },
+		"a bad share":   func() (*peer, error) { return Listen("127.0.0.1:0", testKey, Limits{Share: 2}) },
+		"a bad rate":    func() (*peer, error) { return Listen("127.0.0.1:0", testKey, Limits{PacketsPerSecond: -1}) },
 	} {
 		if p, err := listen(); err == nil {
 			_ = p.Close()

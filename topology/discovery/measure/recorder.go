@@ -115,7 +115,7 @@ func (r *recorder) measure(ctx context.Context, round []latency.Pair) ([]float64
 
 // packets returns the number of packets that a node sends in a round; 0 if it is unknown.
 func (r *recorder) packets() int {
-	if p, is := r.campaign.Measurer.(Packeted); is {
+	if p, is := r.campaign.Measurer.(packeted); is {
 		return p.PacketsPerPair()
 	}
 	return 0
@@ -145,8 +145,8 @@ func (r *recorder) record(round []latency.Pair, us []float64, replayed int) {
 	}
 }
 
-// Ticked is a Measurer that knows the step of its latencies.
-type Ticked interface {
+// ticked is a Measurer that knows the step of its latencies.
+type ticked interface {
 	// TickUs returns the step of a latency in microseconds. It is the clock's step, divided by the round trips of a
 	// batch and by two for the one way.
 	TickUs() float64
@@ -154,7 +154,7 @@ type Ticked interface {
 
 // tickUs returns the step of a latency in microseconds; 0 if it is unknown.
 func (r *recorder) tickUs() float64 {
-	if t, is := r.campaign.Measurer.(Ticked); is {
+	if t, is := r.campaign.Measurer.(ticked); is {
 		return t.TickUs()
 	}
 	return 0

@@ -41,9 +41,9 @@ const (
 // errClosed is returned by a peer that was closed.
 var errClosed = errors.New("this peer is closed")
 
-// Peer measures latencies to other peers, and answers peers that know its key. It has one UDP socket and one thread.
+// peer measures latencies to other peers, and answers peers that know its key. It has one UDP socket and one thread.
 // The thread sleeps until there is work. Then it spins, since waking up takes longer than the latency of a switch.
-type Peer struct {
+type peer struct {
 	conn   *net.UDPConn
 	fd     int // of conn
 	six    bool
@@ -79,7 +79,7 @@ type grant struct {
 
 // Listen starts a peer at a UDP address, such as ":7117" or "10.0.0.1:0". Its key consists of at least 16 random bytes,
 // for this session alone. It returns an error if the address cannot be used, or a limit or the key is out of range.
-func Listen(address string, key []byte, limits Limits) (*Peer, error) {
+func Listen(address string, key []byte, limits Limits) (*peer, error) {
 	if len(key) < minKey {
 		return nil, fmt.Errorf("a key of %d bytes: at least %d random ones are needed", len(key), minKey)
 	}
@@ -99,10 +99,10 @@ func Listen(address string, key []byte, limits Limits) (*Peer, error) {
 		return nil, fmt.Errorf("answering pings: %w", err)
 	}
 	now := time.Now()
-	p := &Peer{
+	p := &peer{
 		conn: conn, key: key, limits: limits, cpus: cpus,
 		orders: make(chan *order, 1), closing: make(chan struct{}), closed: make(chan struct{}),
-		buffer: make([]byte, MaxSize+1),
+		buffer: make([]byte, maxSize+1),
 		answers: serving{
 			grants: map[netip.AddrPort]*grant{}, nonces: map[token]struct{}{},
 			opens:   newBucket(opensPerSecond, opensPerSecond, now),
@@ -118,7 +118,7 @@ func Listen(address string, key []byte, limits Limits) (*Peer, error) {
 }
 
 // prepare finds the descriptor of the socket, and makes the pipe.
-func (p *Peer) prepare() error {
+func (p *peer) prepare() error {
 	raw, err := p.conn.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("answering pings: %w", err)
@@ -139,14 +139,14 @@ func (p *Peer) prepare() error {
 	return nil
 }
 
-// Address returns the address of this peer.
-func (p *Peer) Address() netip.AddrPort {
+// address returns the address of this peer.
+func (p *peer) address() netip.AddrPort {
 	address, _ := p.conn.LocalAddr().(*net.UDPAddr)
 	return netip.AddrPortFrom(address.AddrPort().Addr().Unmap(), address.AddrPort().Port())
 }
 
 // Close ends the peer. A ping under way ends with an error.
-func (p *Peer) Close() error {
+func (p *peer) Close() error {
 	p.once.Do(func() {
 		close(p.closing)
 		p.rouse()
@@ -156,7 +156,7 @@ func (p *Peer) Close() error {
 }
 
 // rouse ends the sleep of the thread. A full pipe will end it too.
-func (p *Peer) rouse() {
+func (p *peer) rouse() {
 	p.pipe.Lock()
 	defer p.pipe.Unlock()
 	if !p.gone {
@@ -165,7 +165,7 @@ func (p *Peer) rouse() {
 }
 
 // release gives back the socket and the pipe.
-func (p *Peer) release() {
+func (p *peer) release() {
 	p.pipe.Lock()
 	defer p.pipe.Unlock()
 	_ = p.conn.Close()
@@ -174,7 +174,7 @@ func (p *Peer) release() {
 }
 
 // ask passes an order to the thread, and waits until it is done.
-func (p *Peer) ask(ctx context.Context, o *order) error {
+func (p *peer) ask(ctx context.Context, o *order) error {
 	select {
 	case p.orders <- o:
 	case <-p.closing:
@@ -192,7 +192,7 @@ func (p *Peer) ask(ctx context.Context, o *order) error {
 }
 
 // run is the thread.
-func (p *Peer) run() {
+func (p *peer) run() {
 	defer close(p.closed)
 	defer p.release()
 	p.pin(false)
@@ -215,7 +215,7 @@ func (p *Peer) run() {
 // pin binds the thread to one processor, and to another one for its own pings. So two peers of one host that measure
 // each other do not share a processor. The last processors are taken, since interrupts go to the first. A thread that
 // may not be bound goes on without.
-func (p *Peer) pin(pings bool) {
+func (p *peer) pin(pings bool) {
 	last := len(p.cpus) - 1
 	if !pings {
 		last = max(0, last-1)
@@ -224,7 +224,7 @@ func (p *Peer) pin(pings bool) {
 }
 
 // sleep waits for a packet or a new order, but not longer than a time unless that is negative.
-func (p *Peer) sleep(longest time.Duration) {
+func (p *peer) sleep(longest time.Duration) {
 	var timeout *unix.Timespec
 	if longest >= 0 {
 		t := unix.NsecToTimespec(longest.Nanoseconds())
@@ -237,7 +237,7 @@ func (p *Peer) sleep(longest time.Duration) {
 }
 
 // rest pauses without an answer to anybody.
-func (p *Peer) rest(pause time.Duration) {
+func (p *peer) rest(pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
@@ -247,7 +247,7 @@ func (p *Peer) rest(pause time.Duration) {
 }
 
 // serve answers packets until none came for a while, or until an order waits.
-func (p *Peer) serve() {
+func (p *peer) serve() {
 	begun := time.Now()
 	now, last := begun, begun
 	for now.Sub(last) < quiet && len(p.orders) == 0 {
@@ -267,22 +267,22 @@ func (p *Peer) serve() {
 }
 
 // receive returns a packet if there is one. It is valid until the next one.
-func (p *Peer) receive() (packet []byte, from unix.Sockaddr) {
+func (p *peer) receive() (packet []byte, from unix.Sockaddr) {
 	n, from, err := unix.Recvfrom(p.fd, p.buffer, unix.MSG_DONTWAIT)
-	if err != nil || n > MaxSize {
+	if err != nil || n > maxSize {
 		return nil, nil
 	}
 	return p.buffer[:n], from
 }
 
 // send sends a packet if the kernel takes it now. A packet that it refuses counts as lost, as any other.
-func (p *Peer) send(packet []byte, to unix.Sockaddr) {
+func (p *peer) send(packet []byte, to unix.Sockaddr) {
 	_ = unix.Sendto(p.fd, packet, unix.MSG_DONTWAIT, to)
 }
 
 // reply answers an open message or a ping. It returns false if the packet is not for it, or is not answered. A sender
 // without the key gets no answer.
-func (s *serving) reply(p *Peer, packet []byte, from unix.Sockaddr, now time.Time) bool {
+func (s *serving) reply(p *peer, packet []byte, from unix.Sockaddr, now time.Time) bool {
 	address := addressOf(from)
 	switch kindOf(packet) {
 	case kindPing:
@@ -351,7 +351,7 @@ func addressOf(from unix.Sockaddr) netip.AddrPort {
 }
 
 // sockaddr returns an address as the kernel wants it for this socket.
-func (p *Peer) sockaddr(to netip.AddrPort) unix.Sockaddr {
+func (p *peer) sockaddr(to netip.AddrPort) unix.Sockaddr {
 	if p.six {
 		return &unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()}
 	}

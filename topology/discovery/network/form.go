@@ -68,7 +68,7 @@ func ReadFile(path string) (*Network, error) {
 		return nil, fmt.Errorf("reading the network %s: %w", path, naming.Pathless(err))
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	n, err := ReadNamed(path, f)
+	n, err := readNamed(path, f)
 	if err != nil {
 		return nil, fmt.Errorf("reading the network %s: %w", path, err)
 	}
@@ -76,10 +76,10 @@ func ReadFile(path string) (*Network, error) {
 }
 
 // Read reads a network, and determines its form from the text.
-func Read(r io.Reader) (*Network, error) { return ReadNamed("", r) }
+func Read(r io.Reader) (*Network, error) { return readNamed("", r) }
 
-// ReadNamed reads a network as ReadFile does, with the ending of a name.
-func ReadNamed(name string, r io.Reader) (*Network, error) {
+// readNamed reads a network as ReadFile does, with the ending of a name.
+func readNamed(name string, r io.Reader) (*Network, error) {
 	text, err := readAll(r)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func ReadNamed(name string, r io.Reader) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	return FromTree(t), nil
+	return fromTree(t), nil
 }
 
 var (

@@ -49,7 +49,7 @@ func TestFormsKeepTheNetwork(t *testing.T) {
 			if err := n.Write(&text, form); err != nil {
 				t.Fatalf("seed %d, %s: %v", seed, form, err)
 			}
-			again, err := ReadNamed("x."+form, strings.NewReader(text.String()))
+			again, err := readNamed("x."+form, strings.NewReader(text.String()))
 			if err != nil {
 				t.Fatalf("seed %d, %s: %v\n%s", seed, form, err, text.String())
 			}
@@ -73,7 +73,7 @@ func TestFormsKeepTheNetwork(t *testing.T) {
 				}
 			}
 		}
-		if tree, err := n.Tree(); err != nil || len(tree.Nodes()) != n.Nodes || !Equal(FromTree(tree), n) {
+		if tree, err := n.tree(); err != nil || len(tree.Nodes()) != n.Nodes || !Equal(fromTree(tree), n) {
 			t.Fatalf("seed %d: the balancer's tree: %v", seed, err)
 		}
 	}
@@ -232,11 +232,11 @@ func TestFromTreeOfFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := FromTree(tree)
+	n := fromTree(tree)
 	if n.Names[n.Root] != "all" || n.Nodes != 4 || !Equal(n, read(t, "(x,y,(a,b))")) {
 		t.Errorf("%+v", n)
 	}
-	flat := FromTree(topology.Flat([]string{"a", "b", "c"}))
+	flat := fromTree(topology.Flat([]string{"a", "b", "c"}))
 	if !Equal(flat, read(t, "(a,b,c)")) || len(flat.Names) != 4 {
 		t.Errorf("%+v", flat)
 	}
@@ -266,7 +266,7 @@ func FuzzRead(f *testing.F) {
 			if err := n.Write(&out, form); err != nil {
 				continue
 			}
-			again, err := ReadNamed("x."+form, strings.NewReader(out.String()))
+			again, err := readNamed("x."+form, strings.NewReader(out.String()))
 			if err != nil {
 				t.Fatalf("%q as %s: %v\n%s", text, form, err, out.String())
 			}

@@ -16,9 +16,9 @@ import (
 // switches below a switch.
 const ownNodes = "-nodes"
 
-// FromTree returns the network of a tree. Latencies are unknown. A root with one island below it is left out, since
+// fromTree returns the network of a tree. Latencies are unknown. A root with one island below it is left out, since
 // such a root joins nothing.
-func FromTree(t *topology.Tree) *Network {
+func fromTree(t *topology.Tree) *Network {
 	all := t.Vertices()
 	children := make([]int, len(all))
 	for _, v := range all[1:] {
@@ -54,8 +54,8 @@ func FromTree(t *topology.Tree) *Network {
 	return n
 }
 
-// Tree returns the tree of machines that the balancer uses. It is an error if the network is no tree of switches.
-func (n *Network) Tree() (*topology.Tree, error) {
+// tree returns the tree of machines that the balancer uses. It is an error if the network is no tree of switches.
+func (n *Network) tree() (*topology.Tree, error) {
 	var text strings.Builder
 	if err := n.writeYAML(&text); err != nil {
 		return nil, err

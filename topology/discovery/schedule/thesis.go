@@ -41,11 +41,11 @@ func halving(nodes []int) [][]latency.Pair {
 	return rounds
 }
 
-// Paths returns rounds that hold each of the pairs once, by algorithms 4 and 5 of Bufe's thesis. A round takes every
+// paths returns rounds that hold each of the pairs once, by algorithms 4 and 5 of Bufe's thesis. A round takes every
 // other link of paths. A path begins at the node with the most links left and goes on to the neighbour with the most.
 // The algorithm as printed takes the best of a set that may be empty, and pairs nodes that may not be linked. Here a
 // path ends there. It needs more rounds than Disjoint for dense networks. TestPaths pins it.
-func Paths(pairs []latency.Pair) [][]latency.Pair {
+func paths(pairs []latency.Pair) [][]latency.Pair {
 	left := map[int][]int{}
 	for _, p := range pairs {
 		left[p.A] = append(left[p.A], p.B)

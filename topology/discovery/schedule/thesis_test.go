@@ -32,7 +32,7 @@ func TestPaths(t *testing.T) {
 		"K33":         complete(33),
 		"K64":         complete(64),
 	} {
-		rounds := Paths(pairs)
+		rounds := paths(pairs)
 		checkRounds(t, rounds, pairs)
 		ours := len(Disjoint(pairs))
 		t.Logf("%s: %d rounds by paths, %d by Disjoint", name, len(rounds), ours)

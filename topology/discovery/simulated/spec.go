@@ -19,7 +19,7 @@ const (
 	maxNumbers = 8
 )
 
-// Kinds of networks that Parse knows, with an example of each.
+// kinds of networks that Parse knows, with an example of each.
 var specs = []struct {
 	example string
 	build   func(sizes []int) (*network.Network, error)
@@ -27,7 +27,7 @@ var specs = []struct {
 	{"tree:4x8x8", func(s []int) (*network.Network, error) { return Tree(s), nil }},
 	{"uneven:4x8x8", func(s []int) (*network.Network, error) { return UnevenTree(s, 1), nil }},
 	{"star:512", one(Star)},
-	{"kinds:3x3", two(Kinds)},
+	{"kinds:3x3", two(kinds)},
 	{"ring:32", one(Ring)},
 	{"line:16", one(Line)},
 	{"mesh:8x8", func(s []int) (*network.Network, error) { return Mesh(s...), nil }},

@@ -127,8 +127,8 @@ func Westmere() *network.Network {
 	return n
 }
 
-// Kinds returns nodes of two kinds on one switch, as in 2.2.5 of the thesis. Nodes of the second kind are slower.
-func Kinds(first, second int) *network.Network {
+// kinds returns nodes of two kinds on one switch, as in 2.2.5 of the thesis. Nodes of the second kind are slower.
+func kinds(first, second int) *network.Network {
 	n := Star(first + second)
 	for i := range n.Links {
 		if n.Links[i].A >= first {
