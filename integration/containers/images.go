@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
@@ -35,8 +36,13 @@ func archives(cache string) map[string]string {
 	}
 }
 
+// archivesTake bounds the time for the archives. A mirror that does not answer would hold up everything else.
+const archivesTake = 8 * time.Minute
+
 // makeArchives makes the archives if one of them is missing. It takes a minute.
 func makeArchives(ctx context.Context, cache string) error {
+	ctx, cancel := context.WithTimeout(ctx, archivesTake)
+	defer cancel()
 	missing := false
 	for _, file := range archives(cache) {
 		_, err := os.Stat(file)
@@ -52,6 +58,7 @@ func makeArchives(ctx context.Context, cache string) error {
 	of := archives(cache)
 	cmd := exec.CommandContext(ctx, "sh", "-c", imagesScript, "images.sh", suite, work, of[imageDebian], of[imageJava])
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = 10 * time.Second // what it started may hold its output open
 	if out, err := cmd.CombinedOutput(); err != nil {
 		err = fmt.Errorf("making the images from Debian's packages: %w\n%s", err, out[max(0, len(out)-2000):])
 		return errors.Join(err, removeUnmounted(work))
