@@ -8,6 +8,7 @@ const (
 
 type (
 	Correlation = correlation
+	FindingRow  = findingRow
 	JobLine     = jobLine
 	RuleRow     = ruleRow
 	TotalRow    = totalRow
@@ -16,6 +17,7 @@ type (
 var (
 	ArrayTasks = arrayTasks
 	Bins       = bins
+	FindingOf  = findingOf
 	JobLines   = jobLines
 	JobPage    = jobPage
 	Usable     = usable

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/findings"
 	"github.com/weirhpc/weir/sink/totals"
 
 	"github.com/weirhpc/weir/report/view"
@@ -41,6 +43,28 @@ func namesOf(t *testing.T, row any) []string {
 func TestTotalsHaveTheArchivesColumns(t *testing.T) {
 	if diff := cmp.Diff(namesOf(t, totals.Total{}), namesOf(t, jobs.TotalRow{})); diff != "" {
 		t.Errorf("(-archive +report)\n%s", diff)
+	}
+}
+
+// TestFindingsHaveTheArchivesColumns: a query of the archive takes what --findings prints. Position and start of the job
+// are the archive's own. A finding without evidence has empty lists, and no null.
+func TestFindingsHaveTheArchivesColumns(t *testing.T) {
+	start := int64(5)
+	row := jobs.FindingOf(&schemas.Finding{Rule: "idle", Final: true, JobStart: &start})
+	want := slices.DeleteFunc(namesOf(t, findings.Row{}), func(name string) bool {
+		return name == "position" || name == "job_start"
+	})
+	if diff := cmp.Diff(append(want, "final"), namesOf(t, row)); diff != "" {
+		t.Errorf("(-archive +report)\n%s", diff)
+	}
+	text, err := json.Marshal(row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`"rule":"idle"`, `"evidence_names":[]`, `"evidence_highs":[]`, `"final":true`} {
+		if !strings.Contains(string(text), part) {
+			t.Errorf("no %s in %s", part, text)
+		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/findings"
+	"github.com/weirhpc/weir/sink/table"
 
 	"github.com/weirhpc/weir/report/view"
 
@@ -99,35 +101,13 @@ func totalOf(j *view.Job, m *view.Metric) totalRow {
 	return r
 }
 
-// findingRow is a finding for programs. Its names are the columns of the archive's table findings.
+// findingRow is a finding for programs: a row of the archive's table findings, of a finding that may still change.
 type findingRow struct {
-	Cluster       string    `json:"cluster"`
-	JobID         string    `json:"job_id"`
-	Restart       int32     `json:"restart"`
-	Rule          string    `json:"rule"`
-	RuleHash      string    `json:"rule_hash"`
-	Title         string    `json:"title"`
-	State         string    `json:"state"`
-	Certainty     string    `json:"certainty"`
-	Class         string    `json:"class"`
-	Severity      float64   `json:"severity"`
-	Worst         float64   `json:"worst"`
-	FirstInterval int64     `json:"first_interval"`
-	LastInterval  int64     `json:"last_interval"`
-	AsOf          int64     `json:"as_of"`
-	IntervalMs    int64     `json:"interval_ms"`
-	Intervals     int64     `json:"intervals"`
-	Evaluated     int64     `json:"evaluated"`
-	Matched       int64     `json:"matched"`
-	Node          *string   `json:"node"`
-	NodeIntervals int64     `json:"node_intervals"`
-	EvidenceNames []string  `json:"evidence_names"`
-	EvidenceMeans []float64 `json:"evidence_means"`
-	EvidenceLows  []float64 `json:"evidence_lows"`
-	EvidenceHighs []float64 `json:"evidence_highs"`
-	Hint          string    `json:"hint"`
-	Slurm         string    `json:"slurm"`
-	Final         bool      `json:"final"`
+	findings.Row
+	Final bool `json:"final"`
+	// Nil pointers hide the two columns that only the archive has.
+	Position *int64 `json:"position,omitempty"`
+	JobStart *int64 `json:"job_start,omitempty"`
 }
 
 // findingRows are the findings of a job, the worst first.
@@ -140,19 +120,7 @@ func findingRows(j *view.Job) []findingRow {
 }
 
 func findingOf(f *schemas.Finding) findingRow {
-	r := findingRow{
-		Cluster: f.Cluster, JobID: f.JobID, Restart: f.Restart, Rule: f.Rule, RuleHash: f.RuleHash, Title: f.Title,
-		State: f.State, Certainty: f.Certainty, Class: f.Class, Severity: f.Severity, Worst: f.Worst,
-		FirstInterval: f.FirstInterval, LastInterval: f.LastInterval, AsOf: f.AsOf, IntervalMs: f.IntervalMs,
-		Intervals: f.Intervals, Evaluated: f.Evaluated, Matched: f.Matched, Node: f.Node,
-		NodeIntervals: f.NodeIntervals, Hint: f.Hint, Slurm: f.Slurm, Final: f.Final,
-		EvidenceNames: []string{}, EvidenceMeans: []float64{}, EvidenceLows: []float64{}, EvidenceHighs: []float64{},
-	}
-	for _, e := range f.Evidence {
-		r.EvidenceNames, r.EvidenceMeans = append(r.EvidenceNames, e.Name), append(r.EvidenceMeans, e.Mean)
-		r.EvidenceLows, r.EvidenceHighs = append(r.EvidenceLows, e.Low), append(r.EvidenceHighs, e.High)
-	}
-	return r
+	return findingRow{Row: findings.RowOf(f, table.Earlier), Final: f.Final}
 }
 
 // printEach prints the rows of all jobs for programs.

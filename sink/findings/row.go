@@ -68,18 +68,24 @@ func rowOf(f *schemas.Finding, offset int64) (Row, bool) {
 	if !f.Final {
 		return Row{}, false
 	}
+	return RowOf(f, offset), true
+}
+
+// RowOf returns the row of a finding, as if it were final. Lists without evidence are empty, and never nil.
+func RowOf(f *schemas.Finding, offset int64) Row {
 	r := Row{
 		Cluster: f.Cluster, JobID: f.JobID, Restart: f.Restart, Rule: f.Rule, RuleHash: f.RuleHash, Title: f.Title,
 		State: f.State, Certainty: f.Certainty, Class: f.Class, Severity: f.Severity, Worst: f.Worst,
 		FirstInterval: f.FirstInterval, LastInterval: f.LastInterval, AsOf: f.AsOf, IntervalMs: f.IntervalMs,
 		Intervals: f.Intervals, Evaluated: f.Evaluated, Matched: f.Matched, Node: f.Node,
 		NodeIntervals: f.NodeIntervals, Hint: f.Hint, Slurm: f.Slurm, Position: offset, JobStart: f.JobStart,
+		EvidenceNames: []string{}, EvidenceMeans: []float64{}, EvidenceLows: []float64{}, EvidenceHighs: []float64{},
 	}
 	for _, e := range f.Evidence {
 		r.EvidenceNames, r.EvidenceMeans = append(r.EvidenceNames, e.Name), append(r.EvidenceMeans, e.Mean)
 		r.EvidenceLows, r.EvidenceHighs = append(r.EvidenceLows, e.Low), append(r.EvidenceHighs, e.High)
 	}
-	return r, true
+	return r
 }
 
 // Finding returns the record that the row was made of. Lists of several lengths make no evidence: no sink wrote them.
