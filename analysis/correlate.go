@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/weirhpc/weir/analysis/like"
 	"github.com/weirhpc/weir/schemas"
@@ -24,14 +26,14 @@ type Correlated struct {
 var errSame = errors.New("name two different metrics")
 
 // Correlate returns how the means of two metrics of a job move together, over the complete intervals that have both.
-func (n *Named) Correlate(ctx context.Context, jobID, a, b string, ask Ask) (*Correlated, error) {
+func (s *Sources) Correlate(ctx context.Context, jobID, a, b string, ask Ask) (*Correlated, error) {
 	if a == b {
 		return nil, fmt.Errorf("%w, not %s twice", errSame, a)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*topics.ReadTimeout)
 	defer cancel()
 	ask.Metrics = []string{a, b}
-	l, err := n.loader(nil, jobID, ask)
+	l, err := s.loader(nil, jobID, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +87,7 @@ func (p *pair) add(r *schemas.Row, metric string) {
 
 // series returns the means of the intervals that have both, in time order.
 func (p *pair) series() (x, y []float64) {
-	for _, at := range sortedKeys(p.of) {
+	for _, at := range slices.Sorted(maps.Keys(p.of)) {
 		if m := p.of[at]; !math.IsNaN(m[0]) && !math.IsNaN(m[1]) {
 			x, y = append(x, m[0]), append(y, m[1])
 		}

@@ -58,22 +58,21 @@ const (
 	watchedAtMost = 100_000
 )
 
-// loader loads one life of a job.
+// loader loads one life of a job, in this order: the sources choose the life, the archive gives its rows up to where it
+// ends, and the topic gives the later ones. Both hand their rows to the same picture (picture.go), which does not know
+// where a row is from. Totals and findings come last (judge.go).
 type loader struct {
-	cfg   config.Config
+	*Sources
+	chosen
+
+	topic *topics.Reader // of this job; nil: no broker is asked
 	ask   Ask
 	set   *rules.Set
 	types *rules.Types
-	named *Named
-	topic *topics.Reader // nil: no broker is asked
+	name  string // in the form of SplitID
 
 	job       *view.Job
-	key       schemas.JobKey
-	name      string // in the form of SplitID
-	span      span   // bounds the intervals of the life
-	known     bool   // whether a scheduler's record is there
-	unsure    bool   // the restart is not given: the last one with rows is meant
-	start     *time.Time
+	start     time.Time // zero: unknown
 	end       time.Time // now, if it runs
 	long      bool      // too many intervals to read each of them
 	hourly    bool      // too many of them even in the requested part
@@ -104,51 +103,37 @@ func Load(ctx context.Context, cfg config.Config, set *rules.Set, jobID string, 
 	if err != nil {
 		return nil, err
 	}
-	defer l.close()
+	defer l.Close()
 	return l.load(ctx)
 }
 
 // newLoader returns a loader of one job alone. The caller closes it.
 func newLoader(ctx context.Context, cfg config.Config, set *rules.Set, jobID string, a Ask) (*loader, error) {
-	id, _, err := SplitID(jobID)
+	s, err := openOne(ctx, cfg, a, jobID)
 	if err != nil {
 		return nil, err
 	}
-	n, err := Open(ctx, cfg, a, id)
-	if err != nil {
-		return nil, err
-	}
-	return n.loader(set, jobID, a)
+	return s.loader(set, jobID, a)
 }
 
-func (l *loader) close() { l.named.Close() }
-
 // loader returns a loader of a job. It is used once.
-func (n *Named) loader(set *rules.Set, jobID string, a Ask) (*loader, error) {
-	types, err := rules.NewTypes(n.cfg.Machine)
+func (s *Sources) loader(set *rules.Set, jobID string, a Ask) (*loader, error) {
+	types, err := rules.NewTypes(s.cfg.Machine)
 	if err != nil {
 		return nil, err
 	}
 	if set == nil {
 		set = &rules.Set{}
 	}
-	l := &loader{
-		named: n, topic: n.reader(),
-		cfg: n.cfg, ask: a, set: set, types: types, name: jobID, span: always, job: &view.Job{},
-		shares: map[string][]quantile.Summary{}, reads: map[string]bool{},
-		mostRules: watchedAtMost,
-		looked:    func() {},
-	}
-	for i := range set.Rules {
-		for _, m := range set.Rules[i].Reads() {
-			l.reads[m] = true
-		}
-	}
-	return l, nil
+	return &loader{
+		Sources: s, topic: s.reader(), ask: a, set: set, types: types, name: jobID, job: &view.Job{},
+		chosen: chosen{span: always}, shares: map[string][]quantile.Summary{}, reads: set.Reads(),
+		mostRules: watchedAtMost, looked: func() {},
+	}, nil
 }
 
 func (l *loader) load(ctx context.Context) (*view.Job, error) {
-	if err := l.lives(ctx); err != nil {
+	if err := l.choose(ctx); err != nil {
 		return nil, err
 	}
 	from, err := l.positions()
@@ -165,7 +150,7 @@ func (l *loader) load(ctx context.Context) (*view.Job, error) {
 			return nil, err
 		}
 	}
-	if l.build == nil && !l.known {
+	if l.build == nil && l.record == nil {
 		return nil, fmt.Errorf("%w: %s is not in %s; `weir jobs` lists those that are known", ErrNoJob, l.key.JobID,
 			l.places())
 	}
@@ -182,6 +167,34 @@ func (l *loader) load(ctx context.Context) (*view.Job, error) {
 	l.whole()
 	l.merge()
 	return j, l.judge(ctx)
+}
+
+// choose finds the requested life of the job, by default the last, and takes the facts of its record.
+func (l *loader) choose(ctx context.Context) (err error) {
+	if l.chosen, err = l.life(ctx, l.name, l.ask.Restart); err != nil {
+		return err
+	}
+	l.job.JobID, l.job.Restart = l.key.JobID, l.key.Restart
+	l.end, l.job.Running = time.Now(), true
+	for _, of := range l.known { // by restart
+		l.job.Cluster = cmp.Or(of.cluster, l.job.Cluster)
+		if of.Restart < l.key.Restart {
+			l.job.Earlier = append(l.job.Earlier, view.Life{
+				Restart: of.Restart, State: of.State, Start: of.Start, End: of.End,
+			})
+		}
+	}
+	if l.record == nil {
+		return nil
+	}
+	l.job.Job, l.job.Running = *l.record.Job, !schemas.Over(l.record.State)
+	if l.record.started() {
+		l.start = time.UnixMilli(*l.record.Start)
+	}
+	if l.record.End != nil && !l.job.Running {
+		l.end = time.UnixMilli(*l.record.End)
+	}
+	return nil
 }
 
 // places names the places in which a job was looked for.

@@ -223,6 +223,17 @@ func (s *Set) link() {
 // Reads returns the metrics that a reader must fetch for the rule: the needed ones and the optional ones.
 func (r *Rule) Reads() (metrics []string) { return slices.Concat(r.Needs, r.Uses) }
 
+// Reads returns the metrics that a reader must fetch for the rules.
+func (s *Set) Reads() map[string]bool {
+	reads := map[string]bool{}
+	for i := range s.Rules {
+		for _, metric := range s.Rules[i].Reads() {
+			reads[metric] = true
+		}
+	}
+	return reads
+}
+
 // Parameters returns the names of the rule's parameters, ascending, and their values.
 func (r *Rule) Parameters() (names []string, values []float64) {
 	names = slices.Sorted(maps.Keys(r.parameters))

@@ -134,7 +134,7 @@ func (e *Example) group(rows []schemas.Row) {
 			end++
 		}
 		var iv Interval
-		FromRows(rows[begin:end], false, &iv)
+		FromRows(rows[begin:end], &iv)
 		e.intervals = append(e.intervals, iv)
 		begin = end
 	}

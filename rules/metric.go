@@ -149,7 +149,7 @@ func (n *Named) setSummary(m *schemas.JobSummaryMetric, possible bool) bool {
 
 func (n *Named) setRow(r *schemas.Row, possible bool) bool {
 	var d [decils]float64
-	for k, v := range [...]*float64{r.D0, r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9, r.D10} {
+	for k, v := range r.Deciles() {
 		if v == nil {
 			return false
 		}
@@ -208,18 +208,29 @@ func FromSummary(s *schemas.JobSummary, possible bool, into *Interval) {
 }
 
 // FromRows fills an interval from the rows of one interval of a job.
-func FromRows(rows []schemas.Row, possible bool, into *Interval) {
+func FromRows(rows []schemas.Row, into *Interval) {
 	into.reset(0, 0, 0, 0)
 	for i := range rows {
-		r := &rows[i]
 		if i == 0 {
-			into.reset(r.IntervalStart, r.IntervalMs, r.NodesExpected, r.NodesReported)
+			into.Begin(&rows[i])
 		}
-		if n := into.next(); !n.setRow(r, possible) {
-			into.drop()
-		}
+		into.AddRow(&rows[i])
 	}
-	into.order()
+}
+
+// Begin empties an interval, and takes its time and its nodes from a row.
+func (iv *Interval) Begin(r *schemas.Row) {
+	iv.reset(r.IntervalStart, r.IntervalMs, r.NodesExpected, r.NodesReported)
+}
+
+// AddRow adds the metric of a row with its bounds, unless it has no values. Rows may come in any order.
+func (iv *Interval) AddRow(r *schemas.Row) {
+	if n := iv.next(); !n.setRow(r, false) {
+		iv.drop()
+	}
+	for i := len(iv.Metrics) - 1; i > 0 && iv.Metrics[i-1].Name > iv.Metrics[i].Name; i-- {
+		iv.Metrics[i-1], iv.Metrics[i] = iv.Metrics[i], iv.Metrics[i-1]
+	}
 }
 
 func (iv *Interval) reset(startMs, lengthMs int64, expected, reported int32) {

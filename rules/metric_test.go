@@ -105,7 +105,7 @@ func TestMetricOf(t *testing.T) {
 	var a, b Interval
 	for range 2 { // what an interval had before does not matter
 		FromSummary(&s, false, &a)
-		FromRows(s.Rows(), false, &b)
+		FromRows(s.Rows(), &b)
 	}
 	for _, iv := range []Interval{a, b} {
 		if len(iv.Metrics) != 2 || iv.Metrics[0].Name != "cpu_idle" || iv.StartMs != 7 || iv.LengthMs != 1000 ||

@@ -88,6 +88,11 @@ func (s *JobSummary) Rows() []Row {
 	return rows
 }
 
+// Deciles returns d0 to d10. A missing one is nil.
+func (r *Row) Deciles() [11]*float64 {
+	return [11]*float64{r.D0, r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9, r.D10}
+}
+
 func (r *Row) deciles() [11]**float64 {
 	return [11]**float64{&r.D0, &r.D1, &r.D2, &r.D3, &r.D4, &r.D5, &r.D6, &r.D7, &r.D8, &r.D9, &r.D10}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/compact"
+	"github.com/weirhpc/weir/sink/table"
 )
 
 const testTopic = "weir." + schemas.TopicJobSummary
@@ -201,7 +202,11 @@ func TestDates(t *testing.T) {
 		},
 		"no start": {[]Life{{End: at("2026-01-06T02:00:00Z")}}, "", "2026-01-06"},
 	} {
-		if first, last := Dates(c.lives, now); first != c.first || last != c.last {
+		var lives []table.Life
+		for _, l := range c.lives {
+			lives = append(lives, l.time())
+		}
+		if first, last := Dates(lives, now); first != c.first || last != c.last {
 			t.Errorf("%s: from %q to %q, want %q to %q", name, first, last, c.first, c.last)
 		}
 	}

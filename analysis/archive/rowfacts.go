@@ -28,7 +28,7 @@ func Sane(r *schemas.Row) bool {
 }
 
 // MetricOf is the metric of a row; empty for a row without one.
-func MetricOf(r schemas.Row) string {
+func MetricOf(r *schemas.Row) string {
 	if r.Metric == nil {
 		return ""
 	}

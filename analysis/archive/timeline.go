@@ -30,10 +30,7 @@ func (t Timeline[T]) Add(key schemas.JobKey, when table.Life, of T) {
 func (t Timeline[T]) At(key schemas.JobKey, ms int64) (found T, ok bool) {
 	best := int64(math.MinInt64)
 	for _, m := range t[key] {
-		from := m.When.From
-		if from == m.When.To-1 { // its start is unknown
-			from = math.MinInt64
-		}
+		from := m.When.Start()
 		past := m.When.To
 		if past < math.MaxInt64-slackMs {
 			past += slackMs
@@ -54,5 +51,7 @@ func (t Timeline[T]) At(key schemas.JobKey, ms int64) (found T, ok bool) {
 // KeyOf returns the key of an archived job, which its namesakes have too.
 func KeyOf(r *jobs.Row) schemas.JobKey { return schemas.JobKey{JobID: r.JobID, Restart: r.Restart} }
 
-// MidOf is a time in the middle of a total.
-func MidOf(t *totals.Total) int64 { return t.Start + (t.End-t.Start)/2 }
+// OfTotal returns the thing to which a total belongs: it lived in the middle of the total.
+func (t Timeline[T]) OfTotal(total *totals.Total) (found T, ok bool) {
+	return t.At(schemas.JobKey{JobID: total.JobID, Restart: total.Restart}, total.Start+(total.End-total.Start)/2)
+}

@@ -117,7 +117,7 @@ func different(r *schemas.Row, s *schemas.JobSummary, m *schemas.JobSummaryMetri
 			return c.column
 		}
 	}
-	for k, d := range []*float64{r.D0, r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9, r.D10} {
+	for k, d := range r.Deciles() {
 		if !equal(d, numbers[k]) {
 			return fmt.Sprintf("d%d", k)
 		}

@@ -149,7 +149,7 @@ func (o *observations) life(ctx context.Context, x *archive.Index, key schemas.J
 
 // archivedRow takes a metric of an interval.
 func (o *observations) archivedRow(name string, unit int32, r *schemas.Row) {
-	if archive.MetricOf(*r) == skewMetric {
+	if archive.MetricOf(r) == skewMetric {
 		if worst := r.D10; worst != nil && late(*worst/1000, r.IntervalMs) {
 			o.torn[tornKey{name, r.IntervalStart + r.IntervalMs}] = true
 		}
@@ -215,7 +215,7 @@ func Counters(ctx context.Context, cfg config.Config, a Ask) (*selection.Table, 
 	}
 	defer r.Close()
 	lives, err := a.chosen(ctx, func(fn func(*schemas.Job)) error {
-		known, err := r.Jobs(ctx, func(*kgo.Record) bool { return true })
+		known, err := r.Jobs(ctx)
 		for _, j := range known {
 			fn(j)
 		}

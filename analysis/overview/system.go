@@ -173,7 +173,7 @@ func (a *Ask) totals(
 	slices.Sort(metrics)
 	metrics = slices.Compact(metrics)
 	return archive.EachTotal(ctx, a.Dir, first, last, metrics, func(t *totals.Total) error {
-		j, is := of.At(schemas.JobKey{JobID: t.JobID, Restart: t.Restart}, archive.MidOf(t))
+		j, is := of.OfTotal(t)
 		if !is || t.Metric == nil || t.Mean == nil || t.NodesReportedSum == 0 {
 			return nil
 		}

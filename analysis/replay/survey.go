@@ -52,14 +52,14 @@ func (r *replayer) livesIn(ctx context.Context, dir string) (l lives, err error)
 	for _, c := range r.o.Jobs {
 		ids = append(ids, c.JobID)
 	}
-	named, err := analysis.Open(ctx, r.cfg, ask, ids...)
+	sources, err := analysis.Open(ctx, r.cfg, ask, ids...)
 	if err != nil {
 		return l, err
 	}
-	defer named.Close()
+	defer sources.Close()
 	known := map[Choice][]*schemas.Job{}
 	for _, c := range r.o.Jobs {
-		if l.of[c], err = named.Lives(ctx, c.name(), r.o.Since, r.o.Until); err != nil {
+		if l.of[c], err = sources.Lives(ctx, c.name(), r.o.Since, r.o.Until); err != nil {
 			return l, err
 		}
 		known[c] = slices.DeleteFunc(l.of[c].Jobs(), func(j *schemas.Job) bool { return !c.is(j.Identity()) })

@@ -44,22 +44,31 @@ func Jobs(ctx context.Context, cfg config.Config) ([]JobRow, error) {
 		return nil, err
 	}
 	defer r.Close()
-	known, err := r.jobRecords(ctx, "")
+	known, err := r.Jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	now, last := time.Now(), newest{map[string]*schemas.JobSummary{}, map[string]bool{}}
-	oldest := Recent(cfg, now)
+	last, err := r.LastSummaries(ctx, bare)
+	if err != nil {
+		return nil, err
+	}
+	return jobRows(known, last), nil
+}
+
+// LastSummaries returns the last summary of each job that had one in the last intervals. Keep reduces each summary to
+// the part that stays in memory.
+func (r *Reader) LastSummaries(
+	ctx context.Context, keep func(*schemas.JobSummary) *schemas.JobSummary,
+) ([]*schemas.JobSummary, error) {
+	now, last := time.Now(), newest{map[string]*schemas.JobSummary{}, map[string]bool{}, keep}
+	oldest := Recent(r.Config, now)
 	// Most jobs have a summary of the last three intervals, so that nine in twelve need no decoding.
-	topic := cfg.Prefix + schemas.TopicJobSummary
-	_, err = r.Back(ctx, topic, now.Add(-3*cfg.Interval), last.add, func(since time.Time) (time.Time, bool) {
-		last.readBack(since)
-		return oldest, since.After(oldest)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return jobRows(known, slices.Collect(maps.Values(last.of))), nil
+	_, err := r.Back(ctx, r.Config.Prefix+schemas.TopicJobSummary, now.Add(-3*r.Config.Interval), last.add,
+		func(since time.Time) (time.Time, bool) {
+			last.readBack(since)
+			return oldest, since.After(oldest)
+		})
+	return slices.Collect(maps.Values(last.of)), err
 }
 
 // Earlier is a time that is twice as long ago.
@@ -69,6 +78,7 @@ func Earlier(now, since time.Time) time.Time { return now.Add(-2 * now.Sub(since
 type newest struct {
 	of    map[string]*schemas.JobSummary
 	final map[string]bool // no summary of an earlier window can be a later one
+	keep  func(*schemas.JobSummary) *schemas.JobSummary
 }
 
 // add notes a summary. It does not decode further summaries once a job's newest summary is final. It skips a summary
@@ -80,7 +90,7 @@ func (n newest) add(r *kgo.Record) error {
 	v, err := schemas.Unmarshal(r.Value)
 	if s, ok := v.(*schemas.JobSummary); err == nil && ok {
 		if old := n.of[string(r.Key)]; old == nil || old.IntervalStart <= s.IntervalStart {
-			n.of[string(r.Key)] = bare(s)
+			n.of[string(r.Key)] = n.keep(s)
 		}
 	}
 	return nil
@@ -141,33 +151,6 @@ func jobRows(known map[schemas.JobKey]*schemas.Job, summaries []*schemas.JobSumm
 	return sorted
 }
 
-// jobRecords returns the last record of each job, without its nodes. With a job ID, it decodes the records of this job
-// alone.
-func (r *Reader) jobRecords(ctx context.Context, jobID string) (map[schemas.JobKey]*schemas.Job, error) {
-	byKey := map[string]*schemas.Job{}
-	err := r.All(ctx, r.Config.Prefix+schemas.TopicJobs, func(r *kgo.Record) error {
-		if jobID != "" && !isOf(r, jobID) {
-			return nil
-		}
-		delete(byKey, string(r.Key)) // the value of a tombstone is empty
-		if v, err := schemas.Unmarshal(r.Value); err == nil {
-			if j, ok := v.(*schemas.Job); ok {
-				byKey[string(r.Key)] = &schemas.Job{
-					JobID: strings.Clone(j.JobID), Restart: j.Restart, State: strings.Clone(j.State),
-					Reason: strings.Clone(j.Reason),
-					User:   strings.Clone(j.User), Name: strings.Clone(j.Name), Start: j.Start,
-				}
-			}
-		}
-		return nil
-	})
-	known := make(map[schemas.JobKey]*schemas.Job, len(byKey))
-	for _, j := range byKey {
-		known[schemas.JobKey{JobID: j.JobID, Restart: j.Restart}] = j
-	}
-	return known, err
-}
-
 // isOf reports whether a record is of a job, by its key: job_id/restart.
 func isOf(r *kgo.Record, jobID string) bool {
 	id, _, found := bytes.Cut(r.Key, []byte("/"))
@@ -184,7 +167,7 @@ func Job(ctx context.Context, cfg config.Config, jobID string, n int) (rows []sc
 	}
 	defer r.Close()
 	return r.NewestRows(ctx, jobID, n, func(ctx context.Context) (map[schemas.JobKey]*schemas.Job, error) {
-		return r.jobRecords(ctx, jobID)
+		return r.jobs(ctx, func(record *kgo.Record) bool { return isOf(record, jobID) })
 	})
 }
 

@@ -13,12 +13,12 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Findings calls fn with the last record of each finding of topic findings: of one job, or of all if jobID is empty. An
-// installation may lack the topic. Other records are passed over.
-func (r *Reader) Findings(ctx context.Context, jobID string, fn func(*schemas.Finding)) error {
+// Findings calls fn with the last record of each finding of topic findings. An installation may lack the topic. Other
+// records are passed over.
+func (r *Reader) Findings(ctx context.Context, fn func(*schemas.Finding)) error {
 	last := map[string][]byte{}
 	err := r.All(ctx, r.Config.Prefix+schemas.TopicFindings, func(r *kgo.Record) error {
-		if delete(last, string(r.Key)); len(r.Value) > 0 && (jobID == "" || isOf(r, jobID)) {
+		if delete(last, string(r.Key)); len(r.Value) > 0 {
 			last[string(r.Key)] = r.Value
 		}
 		return nil
@@ -40,8 +40,13 @@ func (r *Reader) Findings(ctx context.Context, jobID string, fn func(*schemas.Fi
 	return nil
 }
 
-// Jobs returns the last record of each job, of the records that want accepts.
-func (r *Reader) Jobs(ctx context.Context, want func(*kgo.Record) bool) (map[schemas.JobKey]*schemas.Job, error) {
+// Jobs returns the last record of each job.
+func (r *Reader) Jobs(ctx context.Context) (map[schemas.JobKey]*schemas.Job, error) {
+	return r.jobs(ctx, func(*kgo.Record) bool { return true })
+}
+
+// jobs returns the last record of each job, of the records that want accepts.
+func (r *Reader) jobs(ctx context.Context, want func(*kgo.Record) bool) (map[schemas.JobKey]*schemas.Job, error) {
 	last := map[string][]byte{}
 	err := r.All(ctx, r.Config.Prefix+schemas.TopicJobs, func(r *kgo.Record) error {
 		if delete(last, string(r.Key)); len(r.Value) > 0 && want(r) { // the value of a tombstone is empty

@@ -83,7 +83,7 @@ func TestNewestSummaryInAnyWindows(t *testing.T) {
 			key := string(w.record(t).Key)
 			want[key] = max(want[key], w.IntervalStart)
 		}
-		n := newest{map[string]*schemas.JobSummary{}, map[string]bool{}}
+		n := newest{map[string]*schemas.JobSummary{}, map[string]bool{}, bare}
 		for since, before := now, now+1; before > now-200_000; since, before = since-int64(1+r.IntN(30_000)), since {
 			for _, w := range between(log, since, before) {
 				if err := n.add(w.record(t)); err != nil {
@@ -111,7 +111,7 @@ func TestWhatIsNoSummaryIsPassedOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, h := newest{map[string]*schemas.JobSummary{}, map[string]bool{}}, history{jobID: "j", n: 1}
+	n, h := newest{map[string]*schemas.JobSummary{}, map[string]bool{}, bare}, history{jobID: "j", n: 1}
 	for _, value := range [][]byte{nil, []byte("rubbish"), watermark, watermark[:11]} {
 		r := &kgo.Record{Key: []byte("j/0"), Value: value}
 		if err := cmp.Or(n.add(r), h.add(r)); err != nil {

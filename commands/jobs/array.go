@@ -70,7 +70,7 @@ func numbers(args []string) (ids []string) {
 
 // taskIDs returns the jobs that the arguments name, each once and in their order. The number of a job array stands for
 // all of its tasks.
-func taskIDs(ctx context.Context, named *analysis.Named, args []string) (ids []string, err error) {
+func taskIDs(ctx context.Context, sources *analysis.Sources, args []string) (ids []string, err error) {
 	seen := map[string]bool{}
 	add := func(id, date string) {
 		if date != "" {
@@ -83,7 +83,7 @@ func taskIDs(ctx context.Context, named *analysis.Named, args []string) (ids []s
 	}
 	for _, arg := range args {
 		id, tasks, date, _ := arrayTasks(arg)
-		found, whole, err := named.Tasks(ctx, id)
+		found, whole, err := sources.Tasks(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -117,11 +117,11 @@ func bins(n, most int) int {
 
 // loadJobs reads each job. If several are asked for, jobs without an interval are left out.
 func loadJobs(
-	c *cobra.Command, named *analysis.Named, set *rules.Set, ids []string, ask analysis.Ask,
+	c *cobra.Command, sources *analysis.Sources, set *rules.Set, ids []string, ask analysis.Ask,
 ) (jobs []*view.Job, err error) {
 	ask.MaxBins = bins(len(ids), ask.MaxBins)
 	err = eachJob(c, ids, func(id string) error {
-		j, err := named.Load(c.Context(), set, id, ask)
+		j, err := sources.Load(c.Context(), set, id, ask)
 		if err == nil {
 			jobs = append(jobs, j)
 		}

@@ -44,7 +44,7 @@ type correlation struct {
 }
 
 // jobCorrelation writes how the two metrics of --correlate move together over the time of a job.
-func jobCorrelation(ctx context.Context, named *analysis.Named, ids []string, metrics string, ask analysis.Ask,
+func jobCorrelation(ctx context.Context, sources *analysis.Sources, ids []string, metrics string, ask analysis.Ask,
 	form cli.CSVFlags, asJSON bool, w io.Writer,
 ) error {
 	a, b, err := pairOf(metrics)
@@ -54,7 +54,7 @@ func jobCorrelation(ctx context.Context, named *analysis.Named, ids []string, me
 	if err != nil {
 		return cli.Usage(err)
 	}
-	c, err := named.Correlate(ctx, ids[0], a, b, ask)
+	c, err := sources.Correlate(ctx, ids[0], a, b, ask)
 	if err != nil {
 		return err
 	}

@@ -21,11 +21,11 @@ import (
 
 // printIntervals prints the rows of each job's last intervals. If several jobs are asked for, it reports those without
 // any.
-func (f *jobFlags) printIntervals(c *cobra.Command, named *analysis.Named, ids []string, ask analysis.Ask) error {
+func (f *jobFlags) printIntervals(c *cobra.Command, sources *analysis.Sources, ids []string, ask analysis.Ask) error {
 	var all []schemas.Row
 	var short []string
 	err := eachJob(c, ids, func(id string) error {
-		rows, fewer, err := f.jobIntervals(c, named, id, ask)
+		rows, fewer, err := f.jobIntervals(c, sources, id, ask)
 		if err == nil && fewer != "" {
 			short = append(short, fewer)
 		}
@@ -53,17 +53,17 @@ func (f *jobFlags) printIntervals(c *cobra.Command, named *analysis.Named, ids [
 // jobIntervals returns the last rows of a job, or all rows of the requested span of the archive. If they are fewer than
 // requested, fewer is the reason.
 func (f *jobFlags) jobIntervals(
-	c *cobra.Command, named *analysis.Named, id string, ask analysis.Ask,
+	c *cobra.Command, sources *analysis.Sources, id string, ask analysis.Ask,
 ) (rows []schemas.Row, fewer string, err error) {
 	if !ask.Topic {
 		n := f.last
 		if (f.from != "" || f.to != "") && !f.limited(c) {
 			n = 0
 		}
-		rows, err = named.ArchivedRows(c.Context(), id, ask, n)
+		rows, err = sources.ArchivedRows(c.Context(), id, ask, n)
 		return rows, "", err
 	}
-	rows, fewer, err = named.LastRows(c.Context(), id, f.last)
+	rows, fewer, err = sources.LastRows(c.Context(), id, f.last)
 	if err == nil && len(rows) == 0 {
 		err = noRowsError{fewer}
 	}

@@ -165,20 +165,20 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 		return cli.Usage(errors.New("the topic holds the last rows only: name the archive with --dir, " +
 			"or leave --from, --to and --restart out"))
 	}
-	named, err := analysis.Open(c.Context(), cfg, ask, numbers(args)...)
+	sources, err := analysis.Open(c.Context(), cfg, ask, numbers(args)...)
 	if err != nil {
 		return err
 	}
-	defer named.Close()
-	ids, err := taskIDs(c.Context(), named, args)
+	defer sources.Close()
+	ids, err := taskIDs(c.Context(), sources, args)
 	if err != nil {
 		return err
 	}
 	if f.rows(c) {
-		return f.printIntervals(c, named, ids, ask)
+		return f.printIntervals(c, sources, ids, ask)
 	}
 	if f.correlate != "" {
-		return jobCorrelation(c.Context(), named, ids, f.correlate, ask, f.CSVFlags, f.AsJSON, out)
+		return jobCorrelation(c.Context(), sources, ids, f.correlate, ask, f.CSVFlags, f.AsJSON, out)
 	}
 	set, err := reading.RuleSet(cfg)
 	if err != nil {
@@ -187,7 +187,7 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	if f.html != "" {
 		ask.MaxBins = pageBins
 	}
-	jobs, err := loadJobs(c, named, set, ids, ask)
+	jobs, err := loadJobs(c, sources, set, ids, ask)
 	if err != nil {
 		return err
 	}

@@ -191,7 +191,7 @@ func (b *Builder) Hour(r *schemas.Row, s Sums, shown bool) {
 
 // envelope returns the deciles of a row and their bounds. ok is false if one is missing or not finite.
 func envelope(r *schemas.Row) (d, low, high [11]float64, ok bool) {
-	for k, p := range [11]*float64{r.D0, r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9, r.D10} {
+	for k, p := range r.Deciles() {
 		if p == nil || math.IsNaN(*p) || math.IsInf(*p, 0) {
 			return d, low, high, false
 		}

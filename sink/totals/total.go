@@ -134,6 +134,11 @@ func (t *Total) keepFinite() {
 
 func finite(v float64) bool { return v-v == 0 }
 
+// Deciles returns d0 to d10. A missing one is nil.
+func (t *Total) Deciles() [11]*float64 {
+	return [11]*float64{t.D0, t.D1, t.D2, t.D3, t.D4, t.D5, t.D6, t.D7, t.D8, t.D9, t.D10}
+}
+
 // takeDeciles takes over the deciles of the only hour. They may be exact even if its summary is not.
 func (t *Total) takeDeciles(r *compact.Rollup) {
 	t.D1, t.D2, t.D3, t.D4, t.D5, t.D6, t.D7, t.D8, t.D9 = r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9

@@ -51,13 +51,13 @@ func shippedIDs() (ids []string) {
 }
 
 // live folds the summaries of a life as the service does that watches them, and returns its final findings.
-func live(set *rules.Set, m *measured) (final []schemas.Finding) {
+func live(set *rules.Set, m *measured, possible bool) (final []schemas.Finding) {
 	running := m.job
 	running.End, running.State = nil, schemas.StateRunning
-	w := set.NewWatch(rules.JobOf("c", &running, nil), false)
+	w := set.NewWatch(rules.JobOf("c", &running, nil), possible)
 	var iv rules.Interval
 	for _, s := range m.summaries {
-		rules.FromSummary(s, false, &iv)
+		rules.FromSummary(s, possible, &iv)
 		if w.Add(&iv) {
 			w.Due(nil)
 		}
@@ -103,7 +103,7 @@ func TestHistoryFindsWhatLiveFinds(t *testing.T) {
 	d.append(t, measure(r, "99", 0, loadStart+72*3_600_000, 60_000, 1).summaries, 1)
 	want, found := map[schemas.JobKey][]byte{}, 0
 	for i := range all {
-		f := live(set, &all[i])
+		f := live(set, &all[i], false)
 		found += len(f)
 		want[all[i].job.Identity()] = encoded(t, f)
 	}
@@ -131,7 +131,7 @@ func TestHistoryFindsWhatLiveFinds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			open := slices.DeleteFunc(live(set, &all[i]),
+			open := slices.DeleteFunc(live(set, &all[i], false),
 				func(f schemas.Finding) bool { return f.State != schemas.FindingOpen })
 			if !bytes.Equal(encoded(t, j.Findings), encoded(t, open)) || !strings.HasSuffix(j.From, "evaluated now") {
 				t.Errorf("%s: job %v has other findings in its report, from %s", state, key, j.From)
@@ -141,6 +141,48 @@ func TestHistoryFindsWhatLiveFinds(t *testing.T) {
 	if n, err := History(t.Context(), config.Default(), d.dir, set, time.UnixMilli(*all[11].job.End),
 		nope); err != nil || n != 1 {
 		t.Error(n, err)
+	}
+}
+
+// TestPossibleFindingsAreTheSame: with find.possible, history and a report that evaluates the rules itself find what live
+// finds: some findings are certain, and some are not.
+func TestPossibleFindingsAreTheSame(t *testing.T) {
+	r := rand.New(rand.NewPCG(16, 24))
+	set, cfg := ruleSetOf(t), config.Default()
+	cfg.Find.Possible = true
+	d := &disk{dir: t.TempDir()}
+	certainties := map[string]int{}
+	want := map[schemas.JobKey][]schemas.Finding{}
+	for i := range 8 {
+		m := measure(r, fmt.Sprint(40+i), 0, loadStart, 60_000, 60, "alpha", "beta")
+		d.append(t, m.summaries, 30)
+		d.jobs(t, m.job)
+		want[m.job.Identity()] = live(set, &m, true)
+	}
+	_, err := History(t.Context(), cfg, d.dir, set, time.Time{}, func(j rules.Job, f []schemas.Finding) error {
+		if !bytes.Equal(encoded(t, f), encoded(t, want[j.Key])) {
+			t.Errorf("job %v: history finds %+v, want %+v", j.Key, f, want[j.Key])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, all := range want {
+		j, err := Load(t.Context(), cfg, set, key.JobID, Ask{Dir: d.dir, Restart: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := worstFirst(all)
+		if !bytes.Equal(encoded(t, j.Findings), encoded(t, open)) {
+			t.Errorf("job %v: its report has %+v, want %+v", key, j.Findings, open)
+		}
+		for _, f := range open {
+			certainties[f.Certainty]++
+		}
+	}
+	if len(certainties) != 2 {
+		t.Errorf("findings by certainty: %v", certainties)
 	}
 }
 
@@ -167,8 +209,8 @@ func TestHistoryBesideACompaction(t *testing.T) {
 			}
 			return nil
 		})
-	if err != nil || judged != 2 || !bytes.Equal(got["40"], encoded(t, live(set, &first))) ||
-		!bytes.Equal(got["41"], encoded(t, live(set, &second))) || len(got["41"]) == 0 {
+	if err != nil || judged != 2 || !bytes.Equal(got["40"], encoded(t, live(set, &first, false))) ||
+		!bytes.Equal(got["41"], encoded(t, live(set, &second, false))) || len(got["41"]) == 0 {
 		t.Errorf("%d jobs, %v: %q", judged, err, got)
 	}
 }

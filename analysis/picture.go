@@ -1,38 +1,94 @@
 package analysis
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/compact"
 
 	"github.com/weirhpc/weir/report/view"
+	"github.com/weirhpc/weir/rules"
 
 	"github.com/weirhpc/weir/analysis/archive"
 )
 
-// add takes a row of an interval.
-func (l *loader) add(r *schemas.Row) {
-	if !archive.Sane(r) || !l.span.has(r.IntervalStart) {
-		return
+// show sets the shown metrics, out of the names of all metrics of the job.
+func (l *loader) show(names []string) {
+	l.shown, l.width = map[string]bool{}, 0
+	for _, n := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		if l.reads[n] {
+			l.width++
+		}
 	}
-	name := ""
-	if r.Metric != nil {
-		name = *r.Metric
+	switch {
+	case slices.Contains(l.ask.Metrics, AllMetrics):
+	case len(l.ask.Metrics) > 0:
+		names = l.ask.Metrics
+	default:
+		names = view.Shown(names)
 	}
+	for _, n := range names {
+		l.shown[n] = true
+	}
+}
+
+// draw makes the builder. The bins begin with the picture, and are as narrow as the number of bins allows.
+func (l *loader) draw(firstMs, lastMs, intervalMs int64) {
+	beganMs := firstMs
+	lastMs = max(lastMs, min(l.end.UnixMilli(), lastMs+10*intervalMs)) // the topic goes on behind the archive
+	var fromMs, toMs int64
+	if !l.ask.From.IsZero() {
+		fromMs = l.ask.From.UnixMilli()
+		firstMs = max(firstMs, fromMs)
+	}
+	if !l.ask.To.IsZero() {
+		toMs = l.ask.To.UnixMilli()
+		lastMs = min(lastMs, toMs)
+	}
+	if l.hourly {
+		firstMs -= firstMs % intervalMs
+	}
+	bins := int64(cmp.Or(l.ask.MaxBins, view.MaxBins))
+	n := (lastMs - firstMs + intervalMs - 1) / max(1, intervalMs)
+	widthMs := max(1, intervalMs) * max(1, (n+bins-1)/bins)
+	l.build = view.NewBuilder(firstMs, widthMs, int(bins))
+	l.build.Between(fromMs, toMs)
+	if len(l.set.Rules) > 0 && l.pair == nil {
+		l.watcher = &watcher{
+			job: func() rules.Job { return l.ruleJob(beganMs) }, possible: l.cfg.Find.Possible, set: l.set,
+			reads: l.reads, width: l.width, severities: newSeverityMap(l.set, firstMs, widthMs),
+			of: map[int64]*rules.Interval{},
+		}
+	}
+}
+
+// ruleJob returns the job for the rules. A job without a start began with its first interval.
+func (l *loader) ruleJob(beganMs int64) rules.Job {
+	j := rules.JobOf(l.job.Cluster, &l.job.Job, l.types)
+	if j.StartMs <= 0 {
+		j.StartMs = beganMs
+	}
+	return j
+}
+
+// add takes a row of an interval of the life, wherever it is from.
+func (l *loader) add(r *schemas.Row, metric string) {
 	if l.job.Cluster == "" {
 		l.job.Cluster = r.Cluster
 	}
-	l.build.Row(r, l.shown[name])
+	l.build.Row(r, l.shown[metric])
 	if l.pair != nil {
-		l.pair.add(r, name)
+		l.pair.add(r, metric)
 		return
 	}
-	if c := r.Certified(); c != nil && l.shown[name] && !l.final && r.Count != nil {
+	if c := r.Certified(); c != nil && l.shown[metric] && !l.final && r.Count != nil {
 		if s := summaryOf(*r.Count, c); s.Check() == nil {
-			l.shares[name] = append(l.shares[name], s)
+			l.shares[metric] = append(l.shares[metric], s)
 		}
 	}
-	l.watchRow(r, name)
+	l.watchRow(r, metric)
 }
 
 // watchRow hands a row to the rules, if they look at its interval.

@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/weirhpc/weir/analysis/archive"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
@@ -24,9 +24,7 @@ func (l *loader) findTotals(ctx context.Context) (err error) {
 	if l.job.Running || l.job.End == nil {
 		return nil
 	}
-	date := time.UnixMilli(*l.job.End).UTC().Format(time.DateOnly)
-	l.totals, err = archive.Totals(ctx, l.cfg.Sink.Dir, date, date, l.key)
-	l.totals = slices.DeleteFunc(l.totals, func(t totals.Total) bool { return !l.span.has(t.Start) })
+	l.totals, err = l.archivedTotals(ctx, l.chosen)
 	l.final = len(l.totals) > 0 && !slices.ContainsFunc(l.totals, func(t totals.Total) bool { return !t.Final })
 	return err
 }
@@ -46,18 +44,29 @@ func (l *loader) merge() {
 			of[*t.Metric] = t
 		}
 	}
-	each(len(l.job.Metrics), func(i int) {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range l.job.Metrics {
 		m := &l.job.Metrics[i]
-		if t := of[m.Name]; t != nil && t.Unit != nil && *t.Unit == m.Unit && t.Scope != nil && *t.Scope == m.Scope {
-			takeTotal(&m.Total, t)
-		} else {
-			m.Total.SetMerged(l.shares[m.Name])
-		}
-		var room quantile.Joiner
-		if s, ok := room.Recompress(l.shares[m.Name], hourBudget); ok && s.Count == m.Total.Count {
-			m.Total.Certified = &s
-		}
-	})
+		group.Go(func() error {
+			l.setTotal(m, of[m.Name])
+			return nil
+		})
+	}
+	_ = group.Wait() // no total fails
+}
+
+// setTotal sets the total of a metric: the archive's if the life has one with the same unit and scope.
+func (l *loader) setTotal(m *view.Metric, t *totals.Total) {
+	if t != nil && t.Unit != nil && *t.Unit == m.Unit && t.Scope != nil && *t.Scope == m.Scope {
+		takeTotal(&m.Total, t)
+	} else {
+		m.Total.SetMerged(l.shares[m.Name])
+	}
+	var room quantile.Joiner
+	if s, ok := room.Recompress(l.shares[m.Name], hourBudget); ok && s.Count == m.Total.Count {
+		m.Total.Certified = &s
+	}
 }
 
 // whole extends a final life's times and counts to the whole life by its totals, since only the requested part was
@@ -92,7 +101,7 @@ func takeTotal(to *view.Total, t *totals.Total) {
 	}
 	to.Invalid, to.CertifiedCount = &t.Invalid, &t.CertifiedCount
 	to.Stddev, to.NodeStddevRMS = t.Stddev, t.NodeStddevRMS
-	for k, p := range [11]*float64{t.D0, t.D1, t.D2, t.D3, t.D4, t.D5, t.D6, t.D7, t.D8, t.D9, t.D10} {
+	for k, p := range t.Deciles() {
 		to.D[k] = value(p)
 	}
 	to.Lo, to.Hi = to.D, to.D
@@ -116,7 +125,7 @@ func takeTotal(to *view.Total, t *totals.Total) {
 // judge sets the findings: the recorded ones, or if there are none, the findings of the rules now.
 func (l *loader) judge(ctx context.Context) error {
 	j := l.job
-	recorded, err := l.findings(ctx)
+	recorded, err := l.findings(ctx, l.chosen)
 	if err != nil {
 		return err
 	}

@@ -19,64 +19,18 @@ import (
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 
-	"github.com/weirhpc/weir/report/view"
-
 	"github.com/weirhpc/weir/analysis/topics"
 )
 
-// lives finds the lives of the job, and chooses the requested one, by default the last.
-func (l *loader) lives(ctx context.Context) error {
-	id, known, err := l.named.job(ctx, l.name)
-	if err != nil {
-		return err
-	}
-	l.key.JobID = id
-	restart := int32(-1)
-	for _, of := range known {
-		l.job.Cluster = cmp.Or(of.cluster, l.job.Cluster)
-		restart = max(restart, of.Restart)
-	}
-	if l.ask.Restart >= 0 {
-		restart = l.ask.Restart
-	}
-	l.unsure = restart < 0
-	l.key.Restart = max(0, restart)
-	l.job.JobID, l.job.Restart = l.key.JobID, l.key.Restart
-	l.end = time.Now()
-	l.job.Running = true
-	for _, j := range known {
-		if j.Restart != restart {
-			continue
-		}
-		l.span = l.named.lives[id].span(j)
-		l.known, l.job.Job, l.job.Running = true, *j.Job, !schemas.Over(j.State)
-		if j.Start != nil && *j.Start > 0 {
-			start := time.UnixMilli(*j.Start)
-			l.start = &start
-		}
-		if j.End != nil && !l.job.Running {
-			l.end = time.UnixMilli(*j.End)
-		}
-	}
-	for _, j := range known { // by restart
-		if j.Restart < restart {
-			l.job.Earlier = append(l.job.Earlier, view.Life{
-				Restart: j.Restart, State: j.State, Start: j.Start, End: j.End,
-			})
-		}
-	}
-	return nil
-}
-
-// start is the position from which a partition of job-summary is read.
-type start struct {
+// position is the end of the archive in a partition of job-summary. The offset is -1 if the archive has none of it.
+type position struct {
 	offset  int64
 	topicID string
 }
 
 // positions returns the end of the archive for each partition of job-summary. Summaries that the sink writes from now
 // on are read twice, and count once.
-func (l *loader) positions() (map[int32]start, error) {
+func (l *loader) positions() (map[int32]position, error) {
 	if l.topic == nil {
 		return nil, nil
 	}
@@ -90,7 +44,7 @@ func (l *loader) positions() (map[int32]start, error) {
 		mine = int32(kgo.StickyKeyPartitioner(nil).ForTopic(topic).
 			Partition(&kgo.Record{Key: l.key.Key()}, len(bounds)))
 	}
-	from := map[int32]start{}
+	from := map[int32]position{}
 	err = sink.Reading(context.Background(), l.cfg.Sink.Dir, func() error {
 		for p := range bounds {
 			if mine >= 0 && p != mine {
@@ -103,7 +57,7 @@ func (l *loader) positions() (map[int32]start, error) {
 			if !ok {
 				offset = -1
 			}
-			from[p] = start{offset, id}
+			from[p] = position{offset, id}
 		}
 		return nil
 	})
@@ -121,7 +75,7 @@ type behind struct {
 }
 
 // fromTopic reads the summaries of the job behind the archive's end.
-func (l *loader) fromTopic(ctx context.Context, from map[int32]start) error {
+func (l *loader) fromTopic(ctx context.Context, from map[int32]position) error {
 	topic := l.cfg.Prefix + schemas.TopicJobSummary
 	bounds := map[int32]kafka.Range{}
 	archived := true
@@ -157,7 +111,7 @@ func (l *loader) fromTopic(ctx context.Context, from map[int32]start) error {
 		},
 		func(since time.Time) (time.Time, bool) {
 			h.since, h.read = since, len(h.all)
-			return topics.Earlier(time.Now(), since), l.start == nil || since.After(l.start.Add(-time.Hour))
+			return topics.Earlier(time.Now(), since), since.After(l.start.Add(-time.Hour))
 		})
 	if err != nil && (limited.Err() == nil || ctx.Err() != nil || !l.cut(&h)) {
 		return err
@@ -192,8 +146,7 @@ func (l *loader) addSummaries(all []*schemas.JobSummary) {
 			l.build != nil && l.build.Has(s.IntervalStart)
 	})
 	slices.SortStableFunc(all, func(a, b *schemas.JobSummary) int {
-		return cmp.Compare(a.IntervalStart,
-			b.IntervalStart)
+		return cmp.Compare(a.IntervalStart, b.IntervalStart)
 	})
 	if len(all) == 0 {
 		return
@@ -205,7 +158,7 @@ func (l *loader) addSummaries(all []*schemas.JobSummary) {
 				names = append(names, s.Metrics[i].Name)
 			}
 		}
-		l.choose(names)
+		l.show(names)
 		last := all[len(all)-1]
 		l.draw(all[0].IntervalStart, last.IntervalStart+last.IntervalMs, last.IntervalMs)
 	}
@@ -216,7 +169,9 @@ func (l *loader) addSummaries(all []*schemas.JobSummary) {
 		l.recent++
 		rows := s.Rows()
 		for k := range rows {
-			l.add(&rows[k])
+			if r := &rows[k]; archive.Sane(r) {
+				l.add(r, archive.MetricOf(r))
+			}
 		}
 	}
 }

@@ -1,9 +1,9 @@
 package analysis
 
 import (
+	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/weirhpc/weir/schemas"
 
@@ -16,15 +16,15 @@ import (
 type watcher struct {
 	job        func() rules.Job // is called once rows are there
 	possible   bool
+	live       bool // interim findings are taken on the way, as find takes them: the final ones depend on them
 	set        *rules.Set
 	reads      map[string]bool // metrics that rules name
 	width      int             // the number of these metrics among the job's
 	watch      *rules.Watch
-	severities *severityMap
+	severities *severityMap // nil: none is wanted
 	of         map[int64]*rules.Interval
 	day        int64
 	spare      []*rules.Interval
-	one        rules.Interval
 	now        []rules.Severity
 	came       int64
 }
@@ -39,19 +39,16 @@ func (w *watcher) add(r *schemas.Row, metric string) {
 	}
 	iv := w.of[r.IntervalStart]
 	if iv == nil {
-		iv = &rules.Interval{Metrics: make([]rules.Named, 0, w.width)}
 		if last := len(w.spare) - 1; last >= 0 {
 			iv, w.spare = w.spare[last], w.spare[:last]
+		} else {
+			iv = &rules.Interval{Metrics: make([]rules.Named, 0, w.width)}
 		}
-		*iv = rules.Interval{
-			StartMs: r.IntervalStart, LengthMs: r.IntervalMs, Expected: r.NodesExpected, Reported: r.NodesReported,
-			Metrics: iv.Metrics[:0],
-		}
+		iv.Begin(r)
 		w.of[r.IntervalStart] = iv
 	}
 	if w.reads[metric] {
-		rules.FromRows([]schemas.Row{*r}, false, &w.one)
-		iv.Metrics = append(iv.Metrics, w.one.Metrics...)
+		iv.AddRow(r)
 	}
 }
 
@@ -60,12 +57,15 @@ func (w *watcher) fold() {
 	if w.watch == nil {
 		w.watch = w.set.NewWatch(w.job(), w.possible)
 	}
-	for _, at := range sortedKeys(w.of) {
+	for _, at := range slices.Sorted(maps.Keys(w.of)) {
 		iv := w.of[at]
-		slices.SortFunc(iv.Metrics, func(a, b rules.Named) int { return strings.Compare(a.Name, b.Name) })
-		w.watch.Add(iv)
-		w.now = w.watch.Severities(iv, w.now[:0])
-		w.severities.add(at, w.now)
+		if w.watch.Add(iv) && w.live {
+			w.watch.Due(nil)
+		}
+		if w.severities != nil {
+			w.now = w.watch.Severities(iv, w.now[:0])
+			w.severities.add(at, w.now)
+		}
 		w.spare = append(w.spare, iv)
 		w.came++
 	}

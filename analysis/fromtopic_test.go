@@ -49,7 +49,7 @@ func TestLoadOfArchiveAndTopic(t *testing.T) {
 		}
 		l.looked = func() { d.append(t, all[c.archived:c.archived+c.meantime], 7) }
 		j, err := l.load(t.Context())
-		l.close()
+		l.Close()
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}

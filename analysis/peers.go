@@ -8,7 +8,6 @@ import (
 	"github.com/weirhpc/weir/analysis/archive"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/sink/totals"
 
@@ -71,7 +70,7 @@ func LoadPeers(ctx context.Context, cfg config.Config, dir string, j *view.Job, 
 	}
 	columns := []string{"job_id", "restart", "metric", "start", "end", "mean", "d1", "d5", "d9"}
 	err = archive.EachTotalOf(ctx, dir, from, to, metrics, columns, func(t *totals.Total) error {
-		of, is := peers.At(schemas.JobKey{JobID: t.JobID, Restart: t.Restart}, archive.MidOf(t))
+		of, is := peers.OfTotal(t)
 		if !is || t.Metric == nil {
 			return nil
 		}

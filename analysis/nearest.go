@@ -12,7 +12,6 @@ import (
 	"github.com/weirhpc/weir/analysis/like"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/sink/totals"
 
@@ -62,23 +61,32 @@ type likely struct {
 // Like returns the jobs of the archive that resemble one job most, the nearest first. They ran on the same type of
 // node. Values are ranked among the jobs of the requested queue, or by default among the jobs of the job's own queue.
 func Like(ctx context.Context, cfg config.Config, a LikeAsk) ([]LikeRow, error) {
-	dir := cmp.Or(a.Dir, cfg.Sink.Dir)
 	types, err := rules.NewTypes(cfg.Machine)
 	if err != nil {
 		return nil, err
 	}
-	mine, of, err := archivedLife(ctx, dir, a.JobID)
+	sources, err := openOne(ctx, cfg, Ask{Dir: a.Dir}, a.JobID)
 	if err != nil {
 		return nil, err
 	}
-	date := archive.DateAt(*mine.End)
-	own, err := archive.Totals(ctx, dir, date, date, mine.Identity())
+	dir := sources.cfg.Sink.Dir
+	c, err := sources.life(ctx, a.JobID, -1)
+	if err == nil && c.record == nil {
+		err = fmt.Errorf("%w that has ended: %s is not in the archive %s", ErrNoJob, c.key.JobID, dir)
+	}
 	if err != nil {
 		return nil, err
 	}
-	l := &liker{of: archive.Timeline[*likely]{}, first: min(a.Since.UTC().Format(time.DateOnly), date)}
+	mine := *c.record
+	own, err := sources.archivedTotals(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	l := &liker{
+		of: archive.Timeline[*likely]{}, first: min(a.Since.UTC().Format(time.DateOnly), archive.DateAt(*mine.End)),
+	}
 	for i := range own {
-		if of.has(own[i].Start) && own[i].Metric != nil && own[i].RankError != nil {
+		if own[i].Metric != nil && own[i].RankError != nil {
 			l.names = append(l.names, *own[i].Metric)
 		}
 	}
@@ -92,32 +100,6 @@ func Like(ctx context.Context, cfg config.Config, a LikeAsk) ([]LikeRow, error) 
 	space := l.space(cmp.Or(a.Queue, mine.Queue))
 	nearest := l.nearest(a)
 	return l.bound(ctx, dir, space, nearest)
-}
-
-// archivedLife returns the last life of a job in the archive, and the span of its intervals. name is an ID or ID@DATE,
-// as for SplitID.
-func archivedLife(ctx context.Context, dir, name string) (last life, of span, err error) {
-	id, date, err := SplitID(name)
-	if err != nil {
-		return last, of, err
-	}
-	rows, err := archive.Jobs(ctx, dir, id)
-	if err != nil {
-		return last, of, err
-	}
-	var all lives
-	for i := range rows {
-		all = all.add(life{archive.JobOf(&rows[i]), rows[i].Cluster})
-	}
-	job, err := all.choose(id, date)
-	if err == nil && len(job) == 0 {
-		err = fmt.Errorf("%w that has ended: %s is not in the archive %s", ErrNoJob, id, dir)
-	}
-	if err != nil {
-		return last, of, err
-	}
-	last = job[len(job)-1]
-	return last, all.span(last), nil
 }
 
 // read reads the jobs on nodes of a type, and the deciles of their totals.
@@ -160,7 +142,7 @@ func (l *liker) totals(ctx context.Context, dir string, further []string,
 		var total view.Total
 		takeTotal(&total, t)
 		if i := slices.Index(l.names, *t.Metric); i >= 0 && !slices.ContainsFunc(total.D[:], math.IsNaN) {
-			if of, is := l.of.At(schemas.JobKey{JobID: t.JobID, Restart: t.Restart}, archive.MidOf(t)); is {
+			if of, is := l.of.OfTotal(t); is {
 				fn(of, i, &total)
 			}
 		}

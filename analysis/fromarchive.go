@@ -1,20 +1,18 @@
 package analysis
 
 import (
-	"cmp"
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/weirhpc/weir/analysis/archive"
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/table"
 
 	"github.com/weirhpc/weir/report/view"
-	"github.com/weirhpc/weir/rules"
 )
 
 // fromArchive reads the totals, hours and rows of the archive. The caller holds its lock.
@@ -69,7 +67,7 @@ func (l *loader) fromArchive(ctx context.Context) error {
 
 // rows reads the intervals that are not read by the hour.
 func (l *loader) rows(ctx context.Context, x *archive.Index, hours *archive.Hours) error {
-	return x.Rows(ctx, l.key, func(w archive.Wanted) archive.Columns {
+	return l.eachRow(ctx, x, func(w archive.Wanted) archive.Columns {
 		switch {
 		case l.rolled(hours, w.Date, w.File):
 			return archive.None
@@ -79,11 +77,23 @@ func (l *loader) rows(ctx context.Context, x *archive.Index, hours *archive.Hour
 			return archive.Plain
 		}
 		return archive.Bare // other metrics only show which intervals exist
-	}, func(rows []schemas.Row) error {
+	}, func(r *schemas.Row, metric string) {
+		l.add(r, metric)
+		l.archived++
+	})
+}
+
+// eachRow hands the rows of the life on, with the columns that want chooses. Implausible rows and rows of namesakes are
+// left out.
+func (l *loader) eachRow(ctx context.Context, x *archive.Index, want func(archive.Wanted) archive.Columns,
+	fn func(r *schemas.Row, metric string),
+) error {
+	return x.Rows(ctx, l.key, want, func(rows []schemas.Row) error {
 		for i := range rows {
-			l.add(&rows[i])
+			if r := &rows[i]; archive.Sane(r) && l.span.has(r.IntervalStart) {
+				fn(r, archive.MetricOf(r))
+			}
 		}
-		l.archived += len(rows)
 		return nil
 	})
 }
@@ -94,7 +104,7 @@ func (l *loader) watchRolled(ctx context.Context, x *archive.Index, hours *archi
 	if l.watcher == nil || l.unwatched {
 		return nil
 	}
-	return x.Rows(ctx, l.key, func(w archive.Wanted) archive.Columns {
+	return l.eachRow(ctx, x, func(w archive.Wanted) archive.Columns {
 		switch {
 		case !l.rolled(hours, w.Date, w.File) || !l.inPart(w.Date):
 			return archive.None
@@ -102,17 +112,11 @@ func (l *loader) watchRolled(ctx context.Context, x *archive.Index, hours *archi
 			return archive.Plain
 		}
 		return archive.Bare
-	}, func(rows []schemas.Row) error {
-		for i := range rows {
-			r := &rows[i]
-			if name := archive.MetricOf(*r); archive.Sane(r) && l.span.has(r.IntervalStart) {
-				l.watchRow(r, name)
-				if l.shown[name] {
-					l.build.Places(r)
-				}
-			}
+	}, func(r *schemas.Row, metric string) {
+		l.watchRow(r, metric)
+		if l.shown[metric] {
+			l.build.Places(r)
 		}
-		return nil
 	})
 }
 
@@ -137,19 +141,12 @@ func (l *loader) readPlaces(ctx context.Context, x *archive.Index, hours *archiv
 	if l.placed == "" {
 		return nil
 	}
-	return x.Rows(ctx, l.key, func(w archive.Wanted) archive.Columns {
+	return l.eachRow(ctx, x, func(w archive.Wanted) archive.Columns {
 		if w.Date == l.placed && l.rolled(hours, w.Date, w.File) && l.shown[w.Metric] && view.OfPeak(w.Metric) {
 			return archive.Places
 		}
 		return archive.None
-	}, func(rows []schemas.Row) error {
-		for i := range rows {
-			if archive.Sane(&rows[i]) && l.span.has(rows[i].IntervalStart) {
-				l.build.Places(&rows[i])
-			}
-		}
-		return nil
-	})
+	}, func(r *schemas.Row, _ string) { l.build.Places(r) })
 }
 
 // rolled reports whether a rollup stands for the rows of a file.
@@ -172,8 +169,8 @@ func (l *loader) inPart(date string) bool {
 // dates returns the first and the last date to read. Dates outside the picture are left out if no total is made of
 // them.
 func (l *loader) dates() (first, last string) {
-	if l.known {
-		first, last = archive.Dates([]archive.Life{{Restart: l.key.Restart, Start: l.start, End: l.end}}, time.Now())
+	if l.record != nil {
+		first, last = archive.Dates([]table.Life{l.record.when()}, time.Now())
 	}
 	if !l.ask.From.IsZero() && l.final {
 		first = max(first, l.ask.From.UTC().Format(time.DateOnly))
@@ -188,12 +185,15 @@ func (l *loader) dates() (first, last string) {
 
 // size decides whether the life and its requested part hold too many intervals to read each of them.
 func (l *loader) size(ctx context.Context, q archive.Query) error {
-	from, to := l.life()
-	if l.pair != nil || l.start != nil && to.Sub(from) < hourlyFrom*time.Second {
+	from, to := l.start, l.end
+	if from.IsZero() {
+		from = to.AddDate(-1, 0, 0) // a year at most, as far as its rows go
+	}
+	if l.pair != nil || !l.start.IsZero() && to.Sub(from) < hourlyFrom*time.Second {
 		return nil
 	}
 	switch {
-	case l.start == nil: // its rows alone tell when it began
+	case l.start.IsZero(): // its rows alone show when it began
 	case q.Last != "":
 		q.First = q.Last
 	default:
@@ -209,10 +209,10 @@ func (l *loader) size(ctx context.Context, q archive.Query) error {
 	if err != nil {
 		return err
 	}
-	if first := time.UnixMilli(firstMs); l.start == nil && firstMs > 0 && first.After(from) {
+	if first := time.UnixMilli(firstMs); l.start.IsZero() && firstMs > 0 && first.After(from) {
 		from = first
 	}
-	if last := time.UnixMilli(lastMs); !l.known && lastMs > 0 && last.Before(to) {
+	if last := time.UnixMilli(lastMs); l.record == nil && lastMs > 0 && last.Before(to) {
 		to = last // no scheduler reports it as running
 	}
 	if intervalMs == 0 {
@@ -229,14 +229,6 @@ func (l *loader) size(ctx context.Context, q archive.Query) error {
 	atOnce := min(part, dayMs/intervalMs) // intervals of one date are held in memory
 	l.hourly, l.unwatched = part > hourlyFrom, part > l.mostRules || atOnce > hourlyFrom
 	return nil
-}
-
-// life returns when the job began and until when it ran. Without a start it began a year before.
-func (l *loader) life() (from, to time.Time) {
-	if l.start != nil {
-		return *l.start, l.end
-	}
-	return l.end.AddDate(-1, 0, 0), l.end
 }
 
 // hours reads the rollups of the shown metrics; of all if shown is nil.
@@ -276,7 +268,7 @@ func (l *loader) begin(x *archive.Index, hours archive.Hours) error {
 	if l.hourly {
 		intervalMs = time.Hour.Milliseconds()
 	}
-	l.choose(names)
+	l.show(names)
 	l.draw(firstMs, lastMs, intervalMs)
 	return nil
 }
@@ -297,63 +289,4 @@ func (l *loader) newest(x *archive.Index) {
 		l.key = keys[len(keys)-1]
 		l.job.Restart = l.key.Restart
 	}
-}
-
-// choose sets the shown metrics, out of the names of all metrics of the job.
-func (l *loader) choose(names []string) {
-	l.shown, l.width = map[string]bool{}, 0
-	for _, n := range slices.Compact(slices.Sorted(slices.Values(names))) {
-		if l.reads[n] {
-			l.width++
-		}
-	}
-	switch {
-	case slices.Contains(l.ask.Metrics, AllMetrics):
-	case len(l.ask.Metrics) > 0:
-		names = l.ask.Metrics
-	default:
-		names = view.Shown(names)
-	}
-	for _, n := range names {
-		l.shown[n] = true
-	}
-}
-
-// draw makes the builder. The bins begin with the picture, and are as narrow as the number of bins allows.
-func (l *loader) draw(firstMs, lastMs, intervalMs int64) {
-	beganMs := firstMs
-	lastMs = max(lastMs, min(l.end.UnixMilli(), lastMs+10*intervalMs)) // the topic goes on behind the archive
-	var fromMs, toMs int64
-	if !l.ask.From.IsZero() {
-		fromMs = l.ask.From.UnixMilli()
-		firstMs = max(firstMs, fromMs)
-	}
-	if !l.ask.To.IsZero() {
-		toMs = l.ask.To.UnixMilli()
-		lastMs = min(lastMs, toMs)
-	}
-	if l.hourly {
-		firstMs -= firstMs % intervalMs
-	}
-	bins := int64(cmp.Or(l.ask.MaxBins, view.MaxBins))
-	n := (lastMs - firstMs + intervalMs - 1) / max(1, intervalMs)
-	widthMs := max(1, intervalMs) * max(1, (n+bins-1)/bins)
-	l.build = view.NewBuilder(firstMs, widthMs, int(bins))
-	l.build.Between(fromMs, toMs)
-	if len(l.set.Rules) > 0 && l.pair == nil {
-		l.watcher = &watcher{
-			job: func() rules.Job { return l.ruleJob(beganMs) }, possible: l.cfg.Find.Possible, set: l.set,
-			reads: l.reads, width: l.width, of: map[int64]*rules.Interval{},
-			severities: newSeverityMap(l.set, firstMs, widthMs),
-		}
-	}
-}
-
-// ruleJob returns the job for the rules. A job without a start began with its first interval.
-func (l *loader) ruleJob(beganMs int64) rules.Job {
-	j := rules.JobOf(l.job.Cluster, &l.job.Job, l.types)
-	if j.StartMs <= 0 {
-		j.StartMs = beganMs
-	}
-	return j
 }

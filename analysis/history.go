@@ -14,6 +14,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/jobs"
+	"github.com/weirhpc/weir/sink/table"
 
 	"github.com/weirhpc/weir/rules"
 )
@@ -29,12 +30,7 @@ func History(ctx context.Context, cfg config.Config, dir string, set *rules.Set,
 		return 0, err
 	}
 	h := historian{
-		dir: cmp.Or(dir, cfg.Sink.Dir), set: set, possible: cfg.Find.Possible, fn: fn, reads: map[string]bool{},
-	}
-	for i := range set.Rules {
-		for _, m := range set.Rules[i].Reads() {
-			h.reads[m] = true
-		}
+		dir: cmp.Or(dir, cfg.Sink.Dir), set: set, possible: cfg.Find.Possible, fn: fn, reads: set.Reads(),
 	}
 	dates, err := jobs.Dates(h.dir)
 	if err != nil {
@@ -85,15 +81,10 @@ func (h *historian) jobs(ctx context.Context, some []rules.Job) error {
 		return nil
 	}
 	q := archive.Query{Jobs: map[schemas.JobKey]bool{}}
-	var lives []archive.Life
+	var lives []table.Life
 	for i := range some {
 		q.Jobs[some[i].Key] = true
-		life := archive.Life{End: time.UnixMilli(some[i].EndMs)}
-		if some[i].StartMs > 0 {
-			start := time.UnixMilli(some[i].StartMs)
-			life.Start = &start
-		}
-		lives = append(lives, life)
+		lives = append(lives, lifeOf(&some[i]))
 	}
 	q.First, q.Last = archive.Dates(lives, time.Now())
 	if len(some) == 1 {
@@ -113,78 +104,70 @@ func (h *historian) jobs(ctx context.Context, some []rules.Job) error {
 	return nil
 }
 
+// lifeOf returns when a job of the archive ran.
+func lifeOf(j *rules.Job) table.Life {
+	if j.StartMs > 0 {
+		return table.Life{From: j.StartMs, To: j.EndMs}
+	}
+	return table.Life{From: j.EndMs - 1, To: j.EndMs}
+}
+
 // life watches every interval of a job, date by date, and passes its final findings to fn. A job without intervals is
 // not counted.
 func (h *historian) life(ctx context.Context, x *archive.Index, job rules.Job) error {
-	dates := x.Dates(job.Key)
-	if len(dates) == 0 {
-		return nil
+	w := &watcher{
+		job: func() rules.Job { return job }, possible: h.possible, live: true, set: h.set, reads: h.reads,
+		of: map[int64]*rules.Interval{},
 	}
-	watch, some := h.set.NewWatch(job, h.possible), false
-	var iv rules.Interval
-	for _, date := range dates {
-		of, err := h.date(ctx, x, job.Key, date)
-		if err != nil {
+	for _, date := range x.Dates(job.Key) {
+		if err := h.date(ctx, x, w, &job, date); err != nil {
 			return err
 		}
-		for _, start := range sortedKeys(of) {
-			if job.StartMs > 0 && start+of[start][0].IntervalMs <= job.StartMs || job.EndMs > 0 && start >= job.EndMs {
-				continue // of a namesake
-			}
-			some = true
-			rules.FromRows(of[start], h.possible, &iv)
-			if watch.Add(&iv) {
-				watch.Due(nil) // interim findings are discarded; the final ones follow
-			}
-		}
+		w.fold()
 	}
-	if !some {
+	if w.came == 0 {
 		return nil
 	}
 	h.judged++
-	return h.fn(job, watch.End(nil))
+	return h.fn(job, w.end(false))
 }
 
-// date returns the rows of a job on a date, by interval. They are looked for again if the date was compacted meanwhile.
-func (h *historian) date(ctx context.Context, x *archive.Index, key schemas.JobKey, date string,
-) (map[int64][]schemas.Row, error) {
-	of, err := h.rows(ctx, x, key, date)
+// date hands the rows of a job on a date over. They are looked for again if the date was compacted meanwhile.
+func (h *historian) date(ctx context.Context, x *archive.Index, w *watcher, job *rules.Job, date string) error {
+	err := h.rows(ctx, x, w, job, date)
 	if !errors.Is(err, fs.ErrNotExist) {
-		return of, err
+		return err
 	}
-	err = sink.Reading(ctx, h.dir, func() error {
-		anew, err := archive.Open(ctx, h.dir, archive.Query{First: date, Last: date, Job: key.JobID})
+	clear(w.of)
+	return sink.Reading(ctx, h.dir, func() error {
+		anew, err := archive.Open(ctx, h.dir, archive.Query{First: date, Last: date, Job: job.Key.JobID})
 		if err != nil {
 			return err
 		}
 		defer anew.Close()
-		of, err = h.rows(ctx, anew, key, date)
-		return err
+		return h.rows(ctx, anew, w, job, date)
 	})
-	return of, err
 }
 
-// rows returns the rows of a job on a date, by interval. If an interval lacks the metrics that rules name, one row of
-// another metric still shows that it exists.
-func (h *historian) rows(ctx context.Context, x *archive.Index, key schemas.JobKey, date string,
-) (of map[int64][]schemas.Row, err error) {
-	of = map[int64][]schemas.Row{}
-	err = x.Rows(ctx, key, func(w archive.Wanted) archive.Columns {
+// rows hands the rows of a job on a date over, without rows of its namesakes. If an interval lacks the metrics that
+// rules name, a row of another metric still shows that it exists.
+func (h *historian) rows(ctx context.Context, x *archive.Index, w *watcher, job *rules.Job, date string) error {
+	return x.Rows(ctx, job.Key, func(of archive.Wanted) archive.Columns {
 		switch {
-		case w.Date != date:
+		case of.Date != date:
 			return archive.None
-		case h.reads[w.Metric]:
+		case h.reads[of.Metric]:
 			return archive.Plain
 		}
 		return archive.Bare
 	}, func(rows []schemas.Row) error {
 		for i := range rows {
-			at := rows[i].IntervalStart
-			if archive.Sane(&rows[i]) && (rows[i].Metric != nil || len(of[at]) == 0) {
-				of[at] = append(of[at], rows[i])
+			r := &rows[i]
+			if archive.Sane(r) && r.IntervalStart+r.IntervalMs > job.StartMs &&
+				(job.EndMs <= 0 || r.IntervalStart < job.EndMs) {
+				w.add(r, archive.MetricOf(r))
 			}
 		}
 		return nil
 	})
-	return of, err
 }

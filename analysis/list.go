@@ -133,6 +133,50 @@ func (l *lister) wanted(j *schemas.Job) bool {
 	return is(l.ask.User, j.User) && is(l.ask.Account, j.Account) && is(l.ask.Queue, j.Queue)
 }
 
+// fromTopics reads the jobs that the scheduler knows, the last interval of the running ones, and the findings.
+func (l *lister) fromTopics(ctx context.Context, r *topics.Reader) error {
+	since, err := l.since("")
+	if err != nil {
+		return err
+	}
+	known, err := r.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, j := range known {
+		over := schemas.Over(j.State)
+		if l.wanted(j) && (!over || j.End != nil && *j.End >= since.UnixMilli()) {
+			l.line(r.Config.Cluster, j)
+		}
+	}
+	last, err := r.LastSummaries(ctx, func(s *schemas.JobSummary) *schemas.JobSummary { return s })
+	if err != nil {
+		return err
+	}
+	for _, s := range last {
+		line, is := l.of.At(schemas.JobKey{JobID: s.JobID, Restart: s.Restart}, s.IntervalStart)
+		if !is || schemas.Over(line.State) {
+			continue
+		}
+		line.Cluster = s.Cluster
+		if s.NodesExpected > 0 {
+			seen := float64(s.NodesReported) / float64(s.NodesExpected)
+			line.Seen = &seen
+		}
+		for i := range s.Metrics {
+			m := &s.Metrics[i]
+			var d [11]*float64
+			if m.Deciles != nil && len(*m.Deciles) == len(d) {
+				for k := range d {
+					d[k] = &(*m.Deciles)[k]
+				}
+			}
+			l.numbers(line, m.Name, m.Mean, d)
+		}
+	}
+	return r.Findings(ctx, func(f *schemas.Finding) { l.finding(f) })
+}
+
 // fromArchive reads jobs, totals and findings of the archive.
 func (l *lister) fromArchive(ctx context.Context, dir string) error {
 	since, err := l.since(dir)
@@ -167,7 +211,7 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 		"d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10",
 	}
 	err = archive.EachTotalOf(ctx, dir, first, "", metrics, columns, func(t *totals.Total) error {
-		line, is := l.of.At(schemas.JobKey{JobID: t.JobID, Restart: t.Restart}, archive.MidOf(t))
+		line, is := l.of.OfTotal(t)
 		if is && schemas.Over(line.State) {
 			l.total(line, t)
 		}
@@ -225,8 +269,7 @@ func (l *lister) total(line *view.JobLine, t *totals.Total) {
 		seen := float64(t.NodesReportedSum) / float64(t.NodesExpectedSum)
 		line.Seen = &seen
 	}
-	d := [11]*float64{t.D0, t.D1, t.D2, t.D3, t.D4, t.D5, t.D6, t.D7, t.D8, t.D9, t.D10}
-	l.numbers(line, *t.Metric, t.Mean, d)
+	l.numbers(line, *t.Metric, t.Mean, t.Deciles())
 	if *t.Metric == "cpu_idle" && line.Busy != nil && t.IntervalsMeasured > 0 {
 		wasted := view.WastedHours(*line.Busy, t.Count, t.MeasuredS/float64(t.IntervalsMeasured))
 		line.WastedH = &wasted

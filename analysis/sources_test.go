@@ -59,7 +59,7 @@ func TestTasksAreLoadedTogether(t *testing.T) {
 	if err := n.records(ended); err != nil {
 		t.Errorf("records are read again: %v", err)
 	}
-	if err := n.findings(ended, array, func(*schemas.Finding) {}); err != nil {
+	if err := n.foundInTopic(ended); err != nil {
 		t.Errorf("findings are read again: %v", err)
 	}
 	if got := len(n.lives); got != 12 {
