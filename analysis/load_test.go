@@ -212,7 +212,7 @@ func (m *measured) sameMetric(t *testing.T, got *view.Metric) {
 		if i > 0 && b.StartMs != got.Bins[i-1].EndMs {
 			t.Fatalf("bin %d begins at %d, and the one before ends at %d", i, b.StartMs, got.Bins[i-1].EndMs)
 		}
-		want := view.Bin{StartMs: b.StartMs, EndMs: b.EndMs, Mean: math.NaN(), D5Min: math.NaN(), D5Max: math.NaN()}
+		want := view.Bin{StartMs: b.StartMs, EndMs: b.EndMs, Mean: math.NaN(), D5Min: math.NaN(), D5Max: math.NaN(), D5Mean: math.NaN()}
 		for k := range want.Low {
 			want.Low[k], want.High[k] = math.Inf(1), math.Inf(-1)
 		}
@@ -249,6 +249,7 @@ func (m *measured) sameMetric(t *testing.T, got *view.Metric) {
 			}
 		} else {
 			want.Mean, want.D5Min, want.D5Max = sum/float64(want.Count), slices.Min(d5), slices.Max(d5)
+			want.D5Mean = meanOf(d5)
 		}
 		for _, n := range b.Lows {
 			if low[n.Node] != n.Count {
@@ -267,6 +268,13 @@ func (m *measured) sameMetric(t *testing.T, got *view.Metric) {
 	if intervals != len(m.summaries) {
 		t.Fatalf("%d intervals in bins, of %d", intervals, len(m.summaries))
 	}
+}
+
+func meanOf(values []float64) (mean float64) {
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	return mean
 }
 
 var loadStart = time.Date(2026, 1, 5, 20, 0, 0, 0, time.UTC).UnixMilli()

@@ -34,7 +34,7 @@ func join(a view.Bin, b *view.Bin) view.Bin {
 		return a
 	case a.Measured == 0:
 		a.Low, a.High, a.Mean, a.Count = b.Low, b.High, b.Mean, b.Count
-		a.D5Min, a.D5Max = b.D5Min, b.D5Max
+		a.D5Min, a.D5Max, a.D5Mean = b.D5Min, b.D5Max, b.D5Mean
 	default:
 		for k := range a.Low {
 			a.Low[k], a.High[k] = math.Min(a.Low[k], b.Low[k]), math.Max(a.High[k], b.High[k])
@@ -44,6 +44,8 @@ func join(a view.Bin, b *view.Bin) view.Bin {
 		}
 		a.Count += b.Count
 		a.D5Min, a.D5Max = math.Min(a.D5Min, b.D5Min), math.Max(a.D5Max, b.D5Max)
+		n, m := float64(a.Measured), float64(b.Measured)
+		a.D5Mean = a.D5Mean*(n/(n+m)) + b.D5Mean*(m/(n+m))
 	}
 	a.Measured += b.Measured
 	return a

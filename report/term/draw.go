@@ -73,8 +73,9 @@ func scale(m *view.Metric, share bool) (low, high float64) {
 	return m.Total.D[0], m.Total.D[10]
 }
 
-// columns divides the time of a job into spans, and returns for each the median that lies farthest from the job's
-// median, so that no spike vanishes. A span without a value is NaN. A short job has fewer spans than cells.
+// columns divides the time of a job into spans, and returns the median of each: half of its bins have a lower one. The
+// band shows the extremes, which would hide the usual value here. A span without a value is NaN. A short job has fewer
+// spans than cells.
 func columns(j *view.Job, m *view.Metric, cells int) []float64 {
 	from, until := j.Drawn()
 	length := until - from
@@ -84,18 +85,22 @@ func columns(j *view.Job, m *view.Metric, cells int) []float64 {
 	if shortest := m.Bins[0].EndMs - m.Bins[0].StartMs; shortest > 0 {
 		cells = int(min(int64(cells), max((length+shortest-1)/shortest, 1)))
 	}
-	found := slices.Repeat([]float64{math.NaN()}, cells)
-	usual := m.Total.D[5]
+	medians := make([][]float64, cells)
 	for i := range m.Bins {
 		b := &m.Bins[i]
 		first := cellOf(b.StartMs-from, length, cells)
 		last := cellOf(b.EndMs-1-from, length, cells)
 		for c := first; c <= last; c++ {
-			for _, v := range []float64{b.D5Min, b.D5Max} {
-				if !math.IsNaN(v) && (math.IsNaN(found[c]) || math.Abs(v-usual) > math.Abs(found[c]-usual)) {
-					found[c] = v
-				}
+			if !math.IsNaN(b.D5Mean) {
+				medians[c] = append(medians[c], b.D5Mean)
 			}
+		}
+	}
+	found := slices.Repeat([]float64{math.NaN()}, cells)
+	for c, of := range medians {
+		if len(of) > 0 {
+			slices.Sort(of)
+			found[c] = of[len(of)/2]
 		}
 	}
 	return found

@@ -136,7 +136,7 @@ func dist(j *view.Job, name, unit string, perNode int64, median func(at float64)
 		b.Count, b.Mean = b.Reported*perNode, m.Total.Mean
 		b.Low, b.High = m.Total.D, m.Total.D
 		b.D5Min = median(float64(from-j.FirstMs) / float64(length))
-		b.D5Max = b.D5Min
+		b.D5Max, b.D5Mean = b.D5Min, b.D5Min
 		m.Bins = append(m.Bins, b)
 	}
 	return m

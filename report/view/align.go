@@ -54,7 +54,7 @@ func (a axis) bins(jobs []*Job, key metricKey) []Bin {
 	for i := range all {
 		bin := all[i].Bin
 		if bin.Count = all[i].count; bin.Count > 0 {
-			bin.Mean = all[i].mean
+			bin.Mean, bin.D5Mean = all[i].mean, all[i].medians.mean
 		}
 		bin.Lows, bin.Highs = nodeCounts(all[i].lows), nodeCounts(all[i].highs)
 		bin.StartMs = int64(i) * a.widthMs
@@ -73,6 +73,7 @@ func (a axis) add(all []binBuild, j *Job, m *Metric) {
 		}
 		part := &binBuild{Bin: *b, lows: map[string]int64{}, highs: map[string]int64{}}
 		part.count, part.mean = b.Count, b.Mean
+		part.medians = sums{int64(b.Measured), b.D5Mean}
 		for _, n := range b.Lows {
 			part.lows[n.Node] = n.Count
 		}
@@ -83,6 +84,7 @@ func (a axis) add(all []binBuild, j *Job, m *Metric) {
 		for at := first + 1; at <= last && b.Measured > 0; at++ {
 			all[at].widen(&b.Low, &b.High, b.D5Min)
 			all[at].widen(&b.Low, &b.High, b.D5Max)
+			all[at].medians.add(b.D5Mean, 1)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func newBin() *binBuild {
 // emptyBin returns a bin in which nothing was measured.
 func emptyBin() Bin {
 	nan := math.NaN()
-	bin := Bin{Mean: nan, D5Min: nan, D5Max: nan}
+	bin := Bin{Mean: nan, D5Min: nan, D5Max: nan, D5Mean: nan}
 	for k := range bin.Low {
 		bin.Low[k], bin.High[k] = nan, nan
 	}
@@ -30,6 +30,7 @@ func (bin *binBuild) join(o *binBuild) {
 	bin.Reported += o.Reported
 	bin.Hourly = bin.Hourly || o.Hourly
 	bin.add(o.mean, o.count)
+	bin.medians.add(o.medians.mean, o.medians.count)
 	if o.Measured > 0 {
 		bin.widen(&o.Low, &o.High, o.D5Min)
 		bin.widen(&o.Low, &o.High, o.D5Max)

@@ -51,6 +51,7 @@ type building struct {
 type binBuild struct {
 	Bin
 	sums
+	medians     sums // of its intervals
 	lows, highs map[string]int64
 }
 
@@ -128,6 +129,7 @@ func (b *Builder) Row(r *schemas.Row, shown bool) {
 	}
 	bin.Measured++
 	bin.widen(&low, &high, d[5])
+	bin.medians.add(d[5], 1)
 	bin.add(*r.Mean, count)
 	countNode(bin.lows, r.LowNode, 1)
 	countNode(bin.highs, r.HighNode, 1)
@@ -185,6 +187,7 @@ func (b *Builder) Hour(r *schemas.Row, s Sums, shown bool) {
 	}
 	if bin != nil {
 		bin.widen(&low, &high, d[5])
+		bin.medians.add(d[5], max(s.Measured, 1))
 		bin.add(*r.Mean, *r.Count)
 	}
 }

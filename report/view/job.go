@@ -130,7 +130,7 @@ func (b *Builder) bins(m *building) []Bin {
 		if done := m.bins[at]; done != nil {
 			all[i] = done.Bin
 			if all[i].Count = done.count; done.count > 0 {
-				all[i].Mean = done.mean
+				all[i].Mean, all[i].D5Mean = done.mean, done.medians.mean
 			}
 			all[i].Lows, all[i].Highs = nodeCounts(done.lows), nodeCounts(done.highs)
 		}

@@ -69,7 +69,7 @@ type Bin struct {
 	Low, High                     [11]float64
 	Mean                          float64
 	Count                         int64
-	D5Min, D5Max                  float64
+	D5Min, D5Max, D5Mean          float64 // of the medians of its intervals
 	Lows, Highs                   []NodeCount
 	Hourly                        bool // of rollups: deciles of the hour's values, no envelope, as captions note
 }
