@@ -92,9 +92,7 @@ func hintData(f *frame, value float64, hosts []string, evidence []schemas.Findin
 		shown[evidenceKey(e.Name)] = map[string]any{"low": e.Low, "mean": e.Mean, "high": e.High}
 	}
 	data := map[string]any{"job": job, "node": node, "value": value, "evidence": shown, "hosts": hosts}
-	if nodes := f.job[0]; !math.IsNaN(nodes) {
-		data["nodes_needed"] = int(max(1, math.Ceil(nodes*(1-min(1, max(0, value)))-1e-9)))
-	}
+	advise(data, f, value, hosts, evidence)
 	return data
 }
 
@@ -114,12 +112,13 @@ func (r *Rule) sample() map[string]any {
 	for i := range f.job {
 		f.job[i] = 2
 	}
+	f.job[6] = 0 // smt_idle
 	for i := range f.node {
 		f.node[i] = 2
 	}
 	var evidence []schemas.FindingEvidence
 	for i := range r.evidence {
-		evidence = append(evidence, schemas.FindingEvidence{Name: r.evidence[i].name, Low: 1, Mean: 1, High: 1})
+		evidence = append(evidence, schemas.FindingEvidence{Name: r.evidence[i].name, Low: 0.5, Mean: 0.5, High: 0.5})
 	}
 	return hintData(f, 0.25, []string{"n1", "n2"}, evidence)
 }
