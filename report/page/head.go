@@ -174,16 +174,7 @@ func noteOf(j *view.Job, f *schemas.Finding) note {
 func evidence(j *view.Job, f *schemas.Finding) string {
 	var texts []string
 	for _, e := range f.Evidence {
-		name, field, _ := strings.Cut(e.Name, ".")
-		m := j.Find(name)
-		if m == nil || field == "count" || field == "per_node" {
-			m = &view.Metric{}
-		}
-		text := e.Name + " " + value(m, e.Mean)
-		if e.Low != e.High {
-			text += " (" + value(m, e.Low) + " to " + value(m, e.High) + ")"
-		}
-		texts = append(texts, text)
+		texts = append(texts, view.Evidence(j, &e, value))
 	}
-	return strings.Join(texts, ", ")
+	return strings.Join(texts, "; ")
 }

@@ -72,13 +72,13 @@ func Findings(w io.Writer, j *view.Job, s Style) error {
 		if i > 0 {
 			t.line()
 		}
-		t.detail(f)
+		t.detail(j, f)
 	}
 	t.footer(j)
 	return t.print(w)
 }
 
-func (t *text) detail(f *schemas.Finding) {
+func (t *text) detail(j *view.Job, f *schemas.Finding) {
 	rule := t.clean(f.Rule, 40)
 	t.hanging(t.paint(colorOf(f.Class), left(t.clean(f.Class, 4), 4))+" "+rule+"  ", 7+width(rule), 5,
 		t.clean(f.Title, 200))
@@ -101,12 +101,9 @@ func (t *text) detail(f *schemas.Finding) {
 	}
 	t.hanging("     ", 5, 5, strings.Join(words, " "))
 	for _, e := range f.Evidence {
-		said := fmt.Sprintf("%s: mean %s, from %s to %s", t.clean(e.Name, 64), threeDigits(e.Mean), threeDigits(e.Low),
-			threeDigits(e.High))
-		if e.Low == e.High {
-			said = fmt.Sprintf("%s: %s", t.clean(e.Name, 64), threeDigits(e.Mean))
-		}
-		t.hanging("     ", 5, 7, said)
+		t.hanging("     ", 5, 7, t.clean(view.Evidence(j, &e, func(m *view.Metric, v float64) string {
+			return t.value(v, m.Unit, view.TextOf(m.Name).Percent)
+		}), 200))
 	}
 }
 
