@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/derive"
 	"github.com/weirhpc/weir/naming"
 
 	system "github.com/weirhpc/weir/report/machine"
@@ -101,6 +102,14 @@ func topOnce(ctx context.Context, w io.Writer, cfg config.Config, o term.TopOpti
 	frame, err := overview.NewestFrame(ctx, cfg)
 	if err != nil {
 		return err
+	}
+	// The columns of a metric that is not there would be empty, as if no job had been measured.
+	known := map[string]bool{}
+	for _, name := range frame.Metrics {
+		known[name] = true
+	}
+	if len(known) > 0 && !known[o.Metric] && o.Metric != reading.TopMetric {
+		return cli.Usage(fmt.Errorf("the newest interval has no metric %s%s", o.Metric, derive.Nearest(o.Metric, known)))
 	}
 	return term.TopOnce(w, frame, o)
 }

@@ -99,7 +99,7 @@ func TestTopOnce(t *testing.T) {
 	if _, stdout, _ := clitest.Weir(t.Context(), "top", "--once", "--queue", "none"); strings.Contains(stdout, "\na ") {
 		t.Errorf("a queue without jobs: %s", stdout)
 	}
-	for _, args := range []string{"--sort x", "--metric " + "a/b", "--width -1", "argument"} {
+	for _, args := range []string{"--sort x", "--metric " + "a/b", "--metric nosuch", "--width -1", "argument"} {
 		if status, _, _ := clitest.Weir(t.Context(), append([]string{"top"}, strings.Fields(args)...)...); status != cli.ExitUsage {
 			t.Errorf("%s: status %d", args, status)
 		}

@@ -131,14 +131,25 @@ func (v *topView) machine() line {
 
 // Cells of the columns.
 const (
-	jobCells, userCells, nodesCells, busyCells = 8, 7, 5, 7
-	bandCells, spreadCells, findingCells       = 18, 6, 20
-	queueCells, accountCells, sparkCells       = 8, 8, 20
+	userCells, nodesCells, busyCells     = 7, 5, 7
+	bandCells, spreadCells, findingCells = 18, 6, 20
+	queueCells, accountCells, sparkCells = 8, 8, 20
 )
+
+// jobCells returns the room for job IDs: the ID of a task of an array is longer than 8 digits, and somebody who looks
+// for it types it whole.
+func (v *topView) jobCells() int {
+	const least, most = 8, 20
+	longest := least
+	for _, j := range v.jobs {
+		longest = max(longest, width(v.clean(j.JobID, most)))
+	}
+	return longest
+}
 
 func (v *topView) columns() line {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s ", left("JOB", jobCells), left("USER", userCells))
+	fmt.Fprintf(&b, "%s %s ", left("JOB", v.jobCells()), left("USER", userCells))
 	if v.cells() >= wide {
 		fmt.Fprintf(&b, "%s %s ", left("ACCOUNT", accountCells), left("QUEUE", queueCells))
 	}
@@ -165,7 +176,7 @@ func (v *topView) row(j *machine.FrameJob, low, high float64) line {
 	if d := v.spread(j); d != nil {
 		spread = *d
 	}
-	text := left(v.clean(j.JobID, jobCells), jobCells)
+	text := left(v.clean(j.JobID, v.jobCells()), v.jobCells())
 	l := line{{text: text}}
 	var b strings.Builder
 	fmt.Fprintf(&b, " %s ", left(v.clean(orDash(j.User), userCells), userCells))
