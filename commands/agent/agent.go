@@ -22,6 +22,7 @@ import (
 // NewAgent returns the command weir agent.
 func NewAgent() *cobra.Command {
 	var prints, checks, asJSON bool
+	var report string
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Sample this node's counters and send them",
@@ -36,18 +37,26 @@ use by rules and reports.
 --once and --check need neither Kafka nor a configuration. --once reads this host twice, one interval apart, and prints
 the values of the interval (WEIR_INTERVAL=1s makes it short). --check reads every source 20 times, and prints the cost
 of a reading in microseconds, median and maximum, of CPU time and of wall time. Then it lists the metrics that this
-host lacks. The library perf-utils counts the perf events too, and a note on standard error names each disagreement.`,
+host lacks. The library perf-utils counts the perf events too, and a note on standard error names each disagreement.
+
+--check --report FILE also reads every source twice, one interval apart, and writes what a site sends about hardware on
+which weir was not tried: the models of CPU, GPUs and network adapters, what was read and what failed, and the raw
+values of both readings. It contains no names of hosts or users, no addresses and no serial numbers. With the file - the
+report is printed in place of the costs.`,
 		Example: `  weir agent --config /etc/weir/agent.yaml
   weir agent --once
-  weir agent --check`,
+  weir agent --check
+  weir agent --check --report node.json`,
 	}
 	conf := services.AsService(c)
 	c.Flags().BoolVar(&prints, "once", false, "print one interval of this host and end")
 	c.Flags().BoolVar(&checks, "check", false, "print the cost of each source on this host and end")
 	c.Flags().BoolVar(&asJSON, "json", false, "with --once or --check: print one JSON object a line")
+	c.Flags().StringVar(&report, "report", "", "with --check: write a report of this hardware to `FILE`; - is the "+
+		"standard output")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if prints && checks || asJSON && !prints && !checks {
-			return cli.Usage(errOneOf)
+		if err := checkFlags(prints, checks, asJSON, report); err != nil {
+			return cli.Usage(err)
 		}
 		if !prints && !checks {
 			return conf.Serve(c, runAgent)
@@ -66,9 +75,20 @@ host lacks. The library perf-utils counts the perf events too, and a note on sta
 		case prints:
 			return once(c, cfg, asJSON)
 		}
-		return checkSources(c, cfg, asJSON)
+		return checkSources(c, cfg, asJSON, report)
 	}
 	return c
+}
+
+// checkFlags returns an error if the flags of the one-shot modes exclude each other.
+func checkFlags(prints, checks, asJSON bool, report string) error {
+	switch {
+	case prints && checks || asJSON && !prints && !checks:
+		return errOneOf
+	case report != "" && !checks || report == toStdout && asJSON:
+		return errReport
+	}
+	return nil
 }
 
 func runAgent(ctx context.Context, cfg config.Config, log *slog.Logger) error {

@@ -118,8 +118,14 @@ const readings = 20
 // WholeCycle names the row of --check for all sources together. No source bears this name.
 const WholeCycle = "(cycle)"
 
-// checkSources prints the cost of each source on this host. It does not ask Kafka.
-func checkSources(c *cobra.Command, cfg config.Config, asJSON bool) error {
+// checkSources prints the cost of each source on this host. It does not ask Kafka. If report names a file, it writes a
+// report of the hardware there before.
+func checkSources(c *cobra.Command, cfg config.Config, asJSON bool, report string) error {
+	if report != "" {
+		if err := reportHardware(c, cfg, report); err != nil || report == toStdout {
+			return err
+		}
+	}
 	compared := compareEvents(c, cfg)
 	h := source.Open(cfg.Agent, slog.New(slog.DiscardHandler)) // the rows replace the log
 	defer h.Close()
@@ -221,6 +227,9 @@ func printCosts(w io.Writer, rows []CostRow) error {
 
 // errOneOf is returned for flags of the agent that exclude each other.
 var errOneOf = errors.New("--once, --check: give one of them; --json goes with either")
+
+// errReport is returned for a report that nothing is read for, or that would be mixed with other output.
+var errReport = errors.New("--report goes with --check, and --report - without --json")
 
 // WithRemedy returns the reason of an absence, followed by the remedy if one is known.
 func WithRemedy(reason error) string {

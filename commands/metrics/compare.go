@@ -17,7 +17,6 @@ import (
 	"github.com/weirhpc/weir/selection"
 
 	"github.com/weirhpc/weir/commands/cli"
-	"github.com/weirhpc/weir/commands/jobs"
 )
 
 // compareFlags are the flags of weir metrics compare.
@@ -147,7 +146,7 @@ func writeComparison(dir string, all []*selection.Comparison) error {
 		return fmt.Errorf("--report: %w", err)
 	}
 	write := func(name string, fn func(io.Writer) error) error {
-		return jobs.WriteWhole("--report", filepath.Join(dir, name), fn)
+		return cli.WriteWhole("--report", filepath.Join(dir, name), fn)
 	}
 	err := errors.Join(
 		write("comparison.txt", func(w io.Writer) error {

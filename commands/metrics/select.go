@@ -24,7 +24,6 @@ import (
 	"github.com/weirhpc/weir/selection"
 
 	"github.com/weirhpc/weir/commands/cli"
-	"github.com/weirhpc/weir/commands/jobs"
 	"github.com/weirhpc/weir/commands/reading"
 )
 
@@ -457,7 +456,7 @@ func writeReport(dir string, r *selection.Report) error {
 		return fmt.Errorf("--report: %w", err)
 	}
 	write := func(name string, fn func(io.Writer) error) error {
-		return jobs.WriteWhole("--report", filepath.Join(dir, name), fn)
+		return cli.WriteWhole("--report", filepath.Join(dir, name), fn)
 	}
 	return errors.Join(
 		write("report.txt", func(w io.Writer) error {

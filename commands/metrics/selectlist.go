@@ -17,7 +17,7 @@ import (
 
 	"github.com/weirhpc/weir/selection"
 
-	"github.com/weirhpc/weir/commands/jobs"
+	"github.com/weirhpc/weir/commands/cli"
 )
 
 // listOf makes the list of a selection. It includes the names in use that agents can measure, even if no row had them.
@@ -95,7 +95,7 @@ func writeList(file string, l *config.MetricList, warnings []string) error {
 	if err := mayReplace(file); err != nil { // the file may have appeared meanwhile
 		return err
 	}
-	return jobs.WriteWhole("--out", file, func(w io.Writer) error {
+	return cli.WriteWhole("--out", file, func(w io.Writer) error {
 		if _, err := fmt.Fprint(w, "# Written by `weir metrics select`. agent.metrics_file names it; "+
 			"docs/selection.md explains it.\n"); err != nil {
 			return err

@@ -19,7 +19,6 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/network"
 
 	"github.com/weirhpc/weir/commands/cli"
-	"github.com/weirhpc/weir/commands/jobs"
 )
 
 // measureWay is one way to measure latencies. It adds its flags to the command.
@@ -193,7 +192,7 @@ func (f *measureFlags) write(c *cobra.Command, o *measure.Outcome) error {
 	if err != nil || networkForm == "" {
 		return err
 	}
-	return jobs.WriteWhole("--network", f.network, func(w io.Writer) error {
+	return cli.WriteWhole("--network", f.network, func(w io.Writer) error {
 		return writeResult(w, o.Result, networkForm)
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/commands/cli"
-	"github.com/weirhpc/weir/commands/jobs"
 )
 
 func newTopologyShow() *cobra.Command {
@@ -31,7 +30,7 @@ Latencies are in microseconds, one way, if the file contains them.`,
 			case picture == "-":
 				return n.WriteSVG(c.OutOrStdout())
 			case picture != "":
-				return jobs.WriteWhole("--svg", picture, n.WriteSVG)
+				return cli.WriteWhole("--svg", picture, n.WriteSVG)
 			}
 			return n.Draw(c.OutOrStdout(), ascii || !cli.IsUTF8(os.Getenv))
 		},

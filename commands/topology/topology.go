@@ -14,7 +14,6 @@ import (
 	"github.com/weirhpc/weir/topology/discovery/network"
 
 	"github.com/weirhpc/weir/commands/cli"
-	"github.com/weirhpc/weir/commands/jobs"
 )
 
 // NewTopology returns the command weir topology.
@@ -84,7 +83,7 @@ func (f *networkOut) write(c *cobra.Command, write func(io.Writer) error) error 
 	if f.out == "" {
 		return write(c.OutOrStdout())
 	}
-	return jobs.WriteWhole("--out", f.out, write)
+	return cli.WriteWhole("--out", f.out, write)
 }
 
 // readNetwork reads the network that an argument or a flag names. "-" is standard input.

@@ -504,3 +504,20 @@ func TestNVMLReadsWhatIsMeasured(t *testing.T) {
 		}
 	}
 }
+
+// TestReportOfGPUs: the metrics in a report of GPUs are formed again from its raw values.
+func TestReportOfGPUs(t *testing.T) {
+	s := newStub(t)
+	of := nvml()
+	of.open = func(cfg config.Agent, log *slog.Logger) (probe, error) { return openNVML(s.path, cfg, log) }
+	cfg := config.Agent{ProcPath: "testdata/proc", SysPath: t.TempDir()}
+	h := openSources(cfg, slog.New(slog.DiscardHandler), []source{stat(), of})
+	defer h.Close()
+	r, err := h.report(t.Context(), time.Millisecond, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := expectReplay(t, reportText(t, r)); !slices.Contains(names, "acc_power") {
+		t.Errorf("metrics %s", names)
+	}
+}

@@ -117,7 +117,18 @@ func openPerfSoftware(k perfKernel, metrics []metric, cfg config.Agent, log *slo
 		return probe{}, err
 	}
 	read := func(into reading, _ Vitals) (reading, error) { return groups.read(into) }
-	return probe{absent: absent, follow: groups.follow, read: read, form: f.form, close: groups.close}, nil
+	return probe{
+		absent: absent, follow: groups.follow, read: read, form: f.form, events: eventsOf(f.groups),
+		close: groups.close,
+	}, nil
+}
+
+// eventsOf returns the events of each group.
+func eventsOf(groups []eventGroup) (all [][]event) {
+	for _, g := range groups {
+		all = append(all, g.events)
+	}
+	return all
 }
 
 // formAlways chooses the events that need no counter. A host may have a part of the clock's, which is left out.

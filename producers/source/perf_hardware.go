@@ -305,9 +305,14 @@ func (s *perfSet) user(user int, metrics []metric, absent map[string]error, read
 			absent[m.name] = errYields
 		}
 	}
+	events := eventsOf(s.form.groups)
+	for _, c := range s.memory {
+		events = append(events, c.events)
+	}
 	return probe{
 		absent: absent,
 		form:   form,
+		events: events,
 		follow: func(online []int) {
 			s.mu.Lock()
 			defer s.mu.Unlock()

@@ -181,10 +181,12 @@ func openMeters(class string) (probe, error) {
 		into[0] = append(into[0], math.Float64bits(microwatts/1e6))
 		return into, nil
 	}
-	form := func(_, to []uint64, _ time.Duration, out []float64) { out[0] = math.Float64frombits(to[0]) }
 	absent := map[string]error{"node_cpu_power": errNoCray, "node_mem_power": errNoCray}
-	return probe{read: read, form: form, absent: absent, close: meters.release}, nil
+	return probe{read: read, form: formMeters, absent: absent, close: meters.release}, nil
 }
+
+// formMeters returns the power of the second reading.
+func formMeters(_, to []uint64, _ time.Duration, out []float64) { out[0] = math.Float64frombits(to[0]) }
 
 // errNoCray is returned for quantities that only Cray's counters measure.
 var errNoCray = errors.New("/sys/cray/pm_counters: no such counters")

@@ -122,6 +122,8 @@ type probe struct {
 	// why is the reason for a value that the last reading lacks. It is nil for a source that fails a reading that lacks
 	// a value.
 	why func() error
+	// events are the groups of perf events that the source opened. It is nil for a source without any.
+	events [][]event
 	// close releases the resources of the source. It is nil if there are none.
 	close func()
 }
