@@ -166,9 +166,13 @@ func wideTree(tb testing.TB, cpus int) config.Agent {
 		file(fmt.Sprintf("sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", i), func(w *strings.Builder) {
 			fmt.Fprintln(w, "2401000")
 		})
-		file(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/physical_package_id", i), func(w *strings.Builder) {
-			fmt.Fprintln(w, i*2/cpus)
-		})
+		for name, value := range map[string]int{
+			"physical_package_id": i * 2 / cpus, "core_id": i, "core_siblings_list": i, "thread_siblings_list": i,
+		} {
+			file(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/%s", i, name), func(w *strings.Builder) {
+				fmt.Fprintln(w, value)
+			})
+		}
 	}
 	return config.Agent{ProcPath: filepath.Join(dir, "proc"), SysPath: filepath.Join(dir, "sys")}
 }

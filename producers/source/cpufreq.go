@@ -36,7 +36,8 @@ type cpuClock struct {
 	file numberFile
 }
 
-// openCPUFreq reads the clock of every CPU. It serves nodes on which hardware counters cannot be read.
+// openCPUFreq reads the clock of every CPU. It serves nodes on which hardware counters cannot be read. procfs reads
+// eight files a CPU, 52 allocations for two CPUs. This reads one, without an allocation.
 func openCPUFreq(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	dir := filepath.Join(cfg.SysPath, "devices/system/cpu")
 	clocks := devices[cpuClock]{

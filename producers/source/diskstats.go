@@ -69,6 +69,7 @@ func isDisk(block, name string) bool {
 
 // parseDisks adds lines such as `8 0 sda 25 3 1003 18 28 1 505 63 0 9 82`: numbers and name of the device, then reads
 // completed, reads merged, sectors read, time, and the same of writes. Newer kernels have more fields at the end.
+// procfs takes 36 µs and 154 allocations for eight disks (BenchmarkByProcfs), this none.
 func parseDisks(t *tally, data []byte) error {
 	for len(data) > 0 {
 		line, rest, ok := cutLine(data)

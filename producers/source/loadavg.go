@@ -30,7 +30,8 @@ func openLoad(cfg config.Agent, _ *slog.Logger) (probe, error) {
 }
 
 // parseLoad reads a line such as `0.75 0.10 0.20 1/80 999`: the loads of 1, 5 and 15 minutes, runnable tasks of all
-// tasks, the newest process. The row receives the first load in hundredths and the runnable tasks.
+// tasks, the newest process. The row receives the first load in hundredths and the runnable tasks. procfs has no
+// runnable tasks, and takes 5.3 µs and 10 allocations, this 0.8 µs and none (BenchmarkByProcfs).
 func parseLoad(row []uint64, data []byte) ([]uint64, error) {
 	line, _, whole := cutLine(data)
 	first, rest := cutField(line)

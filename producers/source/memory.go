@@ -47,6 +47,8 @@ func openMemory(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return openOne(filepath.Join(cfg.ProcPath, "meminfo"), parseMemory, formMemory)
 }
 
+// parseMemory reads the lines that the metrics need. procfs reads all: 17 µs and 170 allocations, this 1.2 µs and none
+// (BenchmarkByProcfs).
 func parseMemory(row []uint64, data []byte) ([]uint64, error) {
 	row = numbersOf(row, data, " kB", memoryNames)
 	if row[memTotal] == unread || row[memAvailable] > row[memTotal] {

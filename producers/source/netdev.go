@@ -68,7 +68,8 @@ func isEthernet(class, name string) bool {
 }
 
 // parseInterfaces adds lines such as eth0: 874 10 0 0 0 0 0 0 563 7 0 0 0 0 0 0. They contain eight counters of
-// received data, bytes, packets, errs and drop first, and eight of sent data.
+// received data, bytes, packets, errs and drop first, and eight of sent data. procfs takes 12 µs and 40 allocations
+// for eight interfaces (BenchmarkByProcfs), this none.
 func parseInterfaces(t *tally, data []byte) error {
 	for len(data) > 0 {
 		line, rest, ok := cutLine(data)

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"github.com/weirhpc/weir/config"
@@ -49,9 +49,9 @@ func openNFS(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		return openRPC(cfg)
 	}
 	m := &nfsMounts{
-		file: file, mountinfo: filepath.Join(cfg.ProcPath, "self/mountinfo"), ids: map[string][]byte{},
+		file: file, proc: cfg.ProcPath, ids: map[string][]byte{},
 	}
-	m.changed, m.unwatch = watchMounts(m.mountinfo)
+	m.changed, m.unwatch = watchMounts(filepath.Join(cfg.ProcPath, "self/mountinfo"))
 	t := newTally(nfsCounters, func(string) bool { return true }, grewAll)
 	return openTally(m, t, m.parse, formNFS, nfs().metrics, errNoNFS)
 }
@@ -97,21 +97,23 @@ func (m *nfsMounts) close() {
 // nfsMounts recognizes the mounts of one file system. They all show the same statistics, which count once. Home
 // directories that are mounted one by one are such mounts, although each has a device of its own.
 type nfsMounts struct {
-	file      *kernelFile // mountstats
-	changed   func() bool // whether the mounts may have changed since the last call
-	unwatch   func()
-	none      bool // the last reading found no mount of NFS
-	mountinfo string
-	ids       map[string][]byte // device number of the file system, by mount
-	looked    map[string][]byte // of all mounts now, nil until a reading asks for them
-	seen      int               // mounts in this reading
+	file    *kernelFile // mountstats
+	changed func() bool // whether the mounts may have changed since the last call
+	unwatch func()
+	none    bool // the last reading found no mount of NFS
+	proc    string
+	ids     map[string][]byte // device number of the file system, by mount
+	looked  map[string][]byte // of all mounts now, nil until a reading asks for them
+	seen    int               // mounts in this reading
 
 	mount    []byte // the owner of the statistics that follow, such as server:/home mounted on /home
 	hasBytes bool   // its bytes were there
 	inOps    bool   // its operations follow
 }
 
-// parse adds the file systems of /proc/self/mountstats. The statistics of a mount are lines that begin with a tab.
+// parse adds the file systems of /proc/self/mountstats. The statistics of a mount are lines that begin with a tab. It
+// allocates nothing in a cycle: procfs makes structs of all mounts and operations, and refuses lines that it does not
+// know.
 func (m *nfsMounts) parse(t *tally, data []byte) error {
 	resets := t.row[tallyResets]
 	m.looked, m.seen, m.mount = nil, 0, nil
@@ -175,8 +177,7 @@ func (m *nfsMounts) flush(t *tally) error {
 	id := m.ids[string(m.mount)]
 	if id == nil {
 		if m.looked == nil {
-			data, _ := os.ReadFile(m.mountinfo) // without it each mount counts as a file system of its own
-			m.looked = parseMountinfo(data)
+			m.looked = nfsDevices(m.proc)
 		}
 		if id = m.looked[string(m.mount)]; id == nil {
 			id = bytes.Clone(m.mount) // it was unmounted in between
@@ -200,15 +201,18 @@ func nfsMount(line []byte) []byte {
 
 func isNFSType(kind []byte) bool { return string(kind) == "nfs" || string(kind) == "nfs4" }
 
-// parseMountinfo returns the device number of the file system of each NFS mount, by the mount's name in mountstats. A
-// line is such as 36 35 0:52 / /home rw,noatime shared:9 - nfs4 server:/home rw,vers=4.2.
-func parseMountinfo(data []byte) map[string][]byte {
+// nfsDevices returns the device number of the file system of each NFS mount, by the mount's name in mountstats. Without
+// them each mount counts as a file system of its own. It is called after mounts of NFS have changed.
+func nfsDevices(proc string) map[string][]byte {
 	ids := map[string][]byte{}
-	for line := range bytes.Lines(data) {
-		fields, source, _ := bytes.Cut(line, []byte(" - "))
-		f, s := bytes.Fields(fields), bytes.Fields(source)
-		if len(f) >= 5 && len(s) >= 2 && isNFSType(s[0]) {
-			ids[string(s[1])+" mounted on "+string(f[4])] = bytes.Clone(f[2])
+	fs, err := procfs.NewFS(proc)
+	if err != nil {
+		return ids
+	}
+	mounts, _ := fs.GetMounts() // none if the file is missing, or a line of it is malformed
+	for _, m := range mounts {
+		if isNFSType([]byte(m.FSType)) {
+			ids[m.Source+" mounted on "+m.MountPoint] = []byte(m.MajorMinorVer)
 		}
 	}
 	return ids

@@ -130,7 +130,7 @@ func TestNFSIsReadWhenMountsChange(t *testing.T) {
 	}
 	mounted := false
 	m := &nfsMounts{
-		file: file, mountinfo: filepath.Join(proc, "self/mountinfo"), ids: map[string][]byte{},
+		file: file, proc: proc, ids: map[string][]byte{},
 		changed: func() bool { return mounted }, unwatch: func() {},
 	}
 	p, err := openTally(m, newTally(nfsCounters, everyName, grewAll), m.parse, formNFS, nfs().metrics, errNoNFS)
@@ -223,7 +223,7 @@ func TestNFSAgreesWithProcfs(t *testing.T) {
 		}
 	}
 	c := newTally(nfsCounters, everyName, func(_, to, by []uint64) bool { copy(by, to); return true })
-	m := &nfsMounts{mountinfo: "testdata/nfsclient/proc/self/mountinfo", ids: map[string][]byte{}}
+	m := &nfsMounts{proc: "testdata/nfsclient/proc", ids: map[string][]byte{}}
 	rows := tallied(t, c, m.parse, string(text), string(text))
 	if got := [nfsCounters]uint64(rows[1][tallySums:]); got != want || want[nfsOps] != 1+40+9+100 {
 		t.Errorf("we read %v, procfs %v", got, want)
@@ -264,23 +264,65 @@ func FuzzNFS(f *testing.F) {
 	f.Add([]byte("device a mounted on b with fstype nfs\n\tbytes:\t1 2 3 4 5 6\n"),
 		[]byte("device a mounted on c with fstype nfs\n\tbytes:\t1 2 3 4 5 6\n"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		m := &nfsMounts{mountinfo: "testdata/nfsclient/proc/self/mountinfo", ids: map[string][]byte{}}
+		m := &nfsMounts{proc: "testdata/nfsclient/proc", ids: map[string][]byte{}}
 		c := newTally(nfsCounters, everyName, grewAll)
 		fuzzTally(t, c, m.parse, a, b, nfsCounters, formNFS, math.MaxUint64)
 	})
 }
 
-// The names of mounts that mountinfo gives are those of mountstats, whatever the text.
-func FuzzMountinfo(f *testing.F) {
-	f.Add(readFile(f, "nfsclient", "proc", "self", "mountinfo"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		for mount := range parseMountinfo(b) {
-			if line := "device " + mount + " with fstype nfs"; string(nfsMount([]byte(line))) != mount &&
-				!strings.Contains(mount, " with fstype ") {
-				t.Fatalf("%q is not the mount of %q", mount, line)
-			}
+// simpleMountinfo reads mountinfo by the layout of proc_pid_mountinfo(5), as the oracle of procfs. A line is such as
+// 36 35 0:52 / /home rw,noatime shared:9 - nfs4 server:/home rw,vers=4.2.
+func simpleMountinfo(data []byte, wanted func(kind []byte) bool) map[string]string {
+	ids := map[string]string{}
+	for line := range bytes.Lines(data) {
+		fields, source, _ := bytes.Cut(line, []byte(" - "))
+		f, s := bytes.Fields(fields), bytes.Split(source, []byte(" "))
+		if len(f) >= 5 && len(s) >= 2 && wanted(s[0]) {
+			ids[string(s[1])+" mounted on "+string(f[4])] = string(f[2])
 		}
-	})
+	}
+	return ids
+}
+
+// Devices of mounts, by procfs and by a parser of the manual page, of the fixture and of this machine.
+func TestMountinfoByBoth(t *testing.T) {
+	text := readFile(t, "nfsclient", "proc", "self", "mountinfo")
+	want := simpleMountinfo(text, isNFSType)
+	got := nfsDevices("testdata/nfsclient/proc")
+	if len(got) != len(want) || len(want) < 3 {
+		t.Errorf("procfs has %d mounts of NFS, the parser %d", len(got), len(want))
+	}
+	for mount, id := range want {
+		if string(got[mount]) != id {
+			t.Errorf("%s: %s, want %s", mount, got[mount], id)
+		}
+		line := "device " + mount + " with fstype nfs" // as mountstats names it
+		if string(nfsMount([]byte(line))) != mount {
+			t.Errorf("%q is not the mount of %q", mount, line)
+		}
+	}
+	before, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounts, err := procfs.GetMounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(before, after) {
+		t.Skip("MOUNTS CHANGED MEANWHILE")
+	}
+	real := simpleMountinfo(before, func([]byte) bool { return true })
+	for _, m := range mounts {
+		delete(real, m.Source+" mounted on "+m.MountPoint)
+	}
+	if len(mounts) == 0 || len(real) > 0 {
+		t.Errorf("procfs has %d mounts, and lacks %v", len(mounts), real)
+	}
 }
 
 func FuzzRPC(f *testing.F) {

@@ -40,7 +40,7 @@ func numa() source {
 
 // openNuma reads, for each NUMA node, whether local or other CPUs received its memory. The row is the number of the
 // NUMA node, which equals the socket's if a socket is one NUMA node. A NUMA node that is added later counts from the
-// agent's next start.
+// agent's next start. procfs reads another file, vmstat of each node: 43 µs and 176 allocations, this 2 µs and none.
 func openNuma(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	dir := filepath.Join(cfg.SysPath, "devices/system/node")
 	entries, err := os.ReadDir(dir)

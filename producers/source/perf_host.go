@@ -168,16 +168,11 @@ func encode(terms string, format func(field string) (string, error)) (config uin
 
 // socketOf returns the package of a CPU.
 func socketOf(sysPath string, cpu int) (int, error) {
-	path := filepath.Join(sysPath, fmt.Sprintf("devices/system/cpu/cpu%d/topology/physical_package_id", cpu))
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0, err
+	c, err := coreOf(sysPath, cpu)
+	if err == nil && (c.socket < 0 || c.socket >= maxSockets) {
+		err = fmt.Errorf("CPU %d: %w: %d is no package", cpu, errFormat, c.socket)
 	}
-	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || n < 0 || n >= maxSockets {
-		return 0, fmt.Errorf("%s: %w: %.80q is no package", path, errFormat, text)
-	}
-	return n, nil
+	return c.socket, err
 }
 
 // readNumber returns the number in a file. It is not ok if the file contains none.

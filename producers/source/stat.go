@@ -59,8 +59,9 @@ func stat() source {
 }
 
 // openStat reads the time that each CPU spends in each state, and the time that tasks waited for it. The files stay
-// open. The parser of /proc/stat stops after the lines of CPUs. On 128 CPUs that takes an eightieth of the time of the
-// general library. /proc/schedstat is not in every kernel; without it, only cpu_load_core is absent.
+// open. The parser of /proc/stat stops after the lines of CPUs. procfs takes 28 times as long for stat and schedstat of
+// 128 CPUs: 639 µs and 2,635 allocations, this 23 µs and none (BenchmarkByProcfs). /proc/schedstat is not in every
+// kernel; without it, only cpu_load_core is absent.
 func openStat(cfg config.Agent, log *slog.Logger) (probe, error) {
 	file, err := openKernelFile(filepath.Join(cfg.ProcPath, "stat"))
 	if err != nil {

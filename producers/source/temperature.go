@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/procfs/sysfs"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -192,20 +194,36 @@ func hottest(inputs []input) []input {
 type core struct{ socket, number int }
 
 // coresOf returns the CPUs of every core.
-func coresOf(sys string) map[core][]int {
-	dir := filepath.Join(sys, "devices/system/cpu")
+func coresOf(sysPath string) map[core][]int {
 	cores := map[core][]int{}
-	files, _ := entries(dir) // none: no core is known
-	for _, f := range files {
-		cpu, isCPU := numberAfter(f, "cpu")
-		socket, err1 := strconv.Atoi(textOf(filepath.Join(dir, f, "topology/physical_package_id")))
-		number, err2 := strconv.Atoi(textOf(filepath.Join(dir, f, "topology/core_id")))
-		if isCPU && cpu < maxCPUs && err1 == nil && err2 == nil {
-			c := core{socket, number}
-			cores[c] = append(cores[c], cpu)
+	fs, err := sysfs.NewFS(sysPath)
+	if err != nil {
+		return cores // no core is known
+	}
+	cpus, _ := fs.CPUs() // fails only for a malformed pattern
+	for _, c := range cpus {
+		cpu, err := strconv.Atoi(c.Number())
+		if at, errOfCore := coreOf(sysPath, cpu); err == nil && errOfCore == nil && cpu < maxCPUs {
+			cores[at] = append(cores[at], cpu)
 		}
 	}
 	return cores
+}
+
+// coreOf returns the core of a CPU. The kernel has no core of a CPU that is offline.
+func coreOf(sysPath string, cpu int) (core, error) {
+	dir := filepath.Join(sysPath, fmt.Sprintf("devices/system/cpu/cpu%d", cpu))
+	t, err := sysfs.CPU(dir).Topology()
+	if err != nil {
+		return core{}, err
+	}
+	socket, err1 := strconv.Atoi(t.PhysicalPackageID)
+	number, err2 := strconv.Atoi(t.CoreID)
+	if err1 != nil || err2 != nil {
+		return core{}, fmt.Errorf("%s/topology: %w: package %.80q, core %.80q",
+			dir, errFormat, t.PhysicalPackageID, t.CoreID)
+	}
+	return core{socket, number}, nil
 }
 
 // openCores opens the core sensors of a chip.

@@ -3,9 +3,12 @@ package source
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -119,6 +122,8 @@ func big(t testing.TB) config.Agent {
 		socket, core := cpu/64, cpu%64
 		put(fmt.Sprintf("devices/system/cpu/cpu%d/topology/physical_package_id", cpu), "%d", socket)
 		put(fmt.Sprintf("devices/system/cpu/cpu%d/topology/core_id", cpu), "%d", core)
+		put(fmt.Sprintf("devices/system/cpu/cpu%d/topology/core_siblings_list", cpu), "%d-%d", socket*64, socket*64+63)
+		put(fmt.Sprintf("devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu), "%d", cpu)
 		put(fmt.Sprintf("devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", cpu), "%d", 2_400_000+cpu)
 		chip := fmt.Sprintf("class/hwmon/hwmon%d/", socket)
 		put(chip+"name", "coretemp")
@@ -148,5 +153,30 @@ func BenchmarkCPUFreq128(b *testing.B) {
 	for b.Loop() {
 		r.ms -= 10_000
 		r.must(1)
+	}
+}
+
+// TestTopologyByBoth: cores and packages by procfs are those of the files, on a fixture and on this machine.
+func TestTopologyByBoth(t *testing.T) {
+	for name, sysPath := range map[string]string{"intel": machineOf(t, "intel").SysPath, "this machine": "/sys"} {
+		want := map[core][]int{}
+		for cpu := range 4096 {
+			dir := filepath.Join(sysPath, fmt.Sprintf("devices/system/cpu/cpu%d/topology", cpu))
+			socket, err1 := strconv.Atoi(textOf(filepath.Join(dir, "physical_package_id")))
+			number, err2 := strconv.Atoi(textOf(filepath.Join(dir, "core_id")))
+			if err1 == nil && err2 == nil {
+				want[core{socket, number}] = append(want[core{socket, number}], cpu)
+				if got, err := socketOf(sysPath, cpu); err != nil || got != socket {
+					t.Errorf("%s: CPU %d is on package %d, %v; want %d", name, cpu, got, err, socket)
+				}
+			}
+		}
+		got := coresOf(sysPath)
+		for _, cpus := range got {
+			slices.Sort(cpus)
+		}
+		if !maps.EqualFunc(got, want, slices.Equal[[]int]) || name == "intel" && len(want) != 4 {
+			t.Errorf("%s: cores %v, want %v", name, got, want)
+		}
 	}
 }
