@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	perf "github.com/hodgesds/perf-utils"
 	"golang.org/x/sys/unix"
 
 	"github.com/weirhpc/weir/config"
@@ -69,7 +70,8 @@ func TestSteadyLoopAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkReadOfThisMachine reads the software events of all CPUs here, from one thread that goes where it wants.
+// BenchmarkReadOfThisMachine reads software events of all CPUs here, from one thread that goes where it wants: by our
+// layer, and four of the same events by the groups of perf-utils.
 func BenchmarkReadOfThisMachine(b *testing.B) {
 	p, err := perfSoftware().open(config.Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true},
 		slog.New(slog.DiscardHandler))
@@ -77,13 +79,43 @@ func BenchmarkReadOfThisMachine(b *testing.B) {
 		b.Skip(err)
 	}
 	defer p.close()
-	b.ReportAllocs()
-	var into reading
-	for b.Loop() {
-		if into, err = p.read(into, Vitals{}); err != nil {
+	b.Run("ours", func(b *testing.B) {
+		b.ReportAllocs()
+		var into reading
+		for b.Loop() {
+			if into, err = p.read(into, Vitals{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	cpus, err := onlineCPUs("/proc")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var groups []perf.GroupProfiler
+	for _, cpu := range cpus {
+		g, err := perf.NewGroupProfiler(-1, cpu, unix.PERF_FLAG_FD_CLOEXEC, perf.PageFaultsEventAttr(),
+			perf.MajorPageFaultsEventAttr(), perf.ContextSwitchesEventAttr(), perf.CPUMigrationsEventAttr())
+		if err == nil {
+			err = g.Start()
+		}
+		if err != nil {
 			b.Fatal(err)
 		}
+		defer func() { _ = g.Close() }()
+		groups = append(groups, g)
 	}
+	b.Run("perf-utils", func(b *testing.B) {
+		b.ReportAllocs()
+		var value perf.GroupProfileValue
+		for b.Loop() {
+			for _, g := range groups {
+				if err := g.Profile(&value); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
 }
 
 // BenchmarkReadClock reads events of the clock on all CPUs here, in the group of the software events or in another one.
