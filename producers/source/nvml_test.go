@@ -27,14 +27,14 @@ import (
 
 // stub is a library that answers like NVIDIA's, by what a test sets.
 type stub struct {
-	t      *testing.T
+	t      testing.TB
 	path   string
 	set    func(key string, gpu int32, value uint64)
 	number func(function string) int32
 }
 
 // newStub compiles testdata/nvml/stub.c. Each test has a library of its own.
-func newStub(t *testing.T, flags ...string) *stub {
+func newStub(t testing.TB, flags ...string) *stub {
 	t.Helper()
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
