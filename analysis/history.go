@@ -11,6 +11,7 @@ import (
 	"github.com/weirhpc/weir/analysis/archive"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/jobs"
@@ -25,7 +26,7 @@ import (
 func History(ctx context.Context, cfg config.Config, dir string, set *rules.Set, since time.Time,
 	fn func(rules.Job, []schemas.Finding) error,
 ) (judged int, err error) {
-	types, err := rules.NewTypes(cfg.Machine)
+	types, err := nodetypes.New(cfg.Machine)
 	if err != nil {
 		return 0, err
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/weirhpc/weir/analysis/archive"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/sink/totals"
 
 	"github.com/weirhpc/weir/report/view"
-	"github.com/weirhpc/weir/rules"
 
 	"github.com/weirhpc/weir/analysis/topics"
 )
@@ -52,7 +52,7 @@ func LineMetrics() []string { return slices.Clone(lineMetrics) }
 // lister makes the lines of jobs.
 type lister struct {
 	ask   ListAsk
-	types *rules.Types
+	types *nodetypes.Types
 	of    archive.Timeline[*view.JobLine]
 	all   []*view.JobLine
 	by    order
@@ -67,7 +67,7 @@ func LoadLines(ctx context.Context, cfg config.Config, a ListAsk) (*view.Lists, 
 	if err != nil {
 		return nil, err
 	}
-	types, err := rules.NewTypes(cfg.Machine)
+	types, err := nodetypes.New(cfg.Machine)
 	if err != nil {
 		return nil, err
 	}

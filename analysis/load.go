@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
@@ -68,7 +69,7 @@ type loader struct {
 	topic *topics.Reader // of this job; nil: no broker is asked
 	ask   Ask
 	set   *rules.Set
-	types *rules.Types
+	types *nodetypes.Types
 	name  string // in the form of SplitID
 
 	job       *view.Job
@@ -118,7 +119,7 @@ func newLoader(ctx context.Context, cfg config.Config, set *rules.Set, jobID str
 
 // loader returns a loader of a job. It is used once.
 func (s *Sources) loader(set *rules.Set, jobID string, a Ask) (*loader, error) {
-	types, err := rules.NewTypes(s.cfg.Machine)
+	types, err := nodetypes.New(s.cfg.Machine)
 	if err != nil {
 		return nil, err
 	}

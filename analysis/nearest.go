@@ -12,11 +12,11 @@ import (
 	"github.com/weirhpc/weir/analysis/like"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/sink/totals"
 
 	"github.com/weirhpc/weir/report/view"
-	"github.com/weirhpc/weir/rules"
 )
 
 // LikeAsk selects the jobs that are compared with one.
@@ -61,7 +61,7 @@ type likely struct {
 // Like returns the jobs of the archive that resemble one job most, the nearest first. They ran on the same type of
 // node. Values are ranked among the jobs of the requested queue, or by default among the jobs of the job's own queue.
 func Like(ctx context.Context, cfg config.Config, a LikeAsk) ([]LikeRow, error) {
-	types, err := rules.NewTypes(cfg.Machine)
+	types, err := nodetypes.New(cfg.Machine)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func Like(ctx context.Context, cfg config.Config, a LikeAsk) ([]LikeRow, error) 
 }
 
 // read reads the jobs on nodes of a type, and the deciles of their totals.
-func (l *liker) read(ctx context.Context, dir string, since time.Time, mine life, types *rules.Types) error {
+func (l *liker) read(ctx context.Context, dir string, since time.Time, mine life, types *nodetypes.Types) error {
 	nodes := types.Of(mine.Nodes).Name
 	err := archive.EachJob(ctx, dir, l.first, "", func(r *jobs.Row) error {
 		own := archive.KeyOf(r) == mine.Identity() && r.Life().Same(mine.when())

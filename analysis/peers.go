@@ -8,11 +8,11 @@ import (
 	"github.com/weirhpc/weir/analysis/archive"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/sink/totals"
 
 	"github.com/weirhpc/weir/report/view"
-	"github.com/weirhpc/weir/rules"
 )
 
 // Numbers of a job that are ranked among its peers.
@@ -31,7 +31,7 @@ type peer struct {
 // LoadPeers ranks a job among the jobs of its user, and among the jobs of its queue. The peers ended within some days
 // before its end, and belong to its size class. It reads the archive alone.
 func LoadPeers(ctx context.Context, cfg config.Config, dir string, j *view.Job, days int) (*view.Peers, error) {
-	types, err := rules.NewTypes(cfg.Machine)
+	types, err := nodetypes.New(cfg.Machine)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func ranksOf(j *view.Job) *ranked {
 }
 
 // count adds a peer's total of a metric.
-func (r *ranked) count(t *totals.Total, of peer, types *rules.Types) {
+func (r *ranked) count(t *totals.Total, of peer, types *nodetypes.Types) {
 	for i := range r.user {
 		rank := &r.user[i]
 		if rank.Metric != *t.Metric {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/report/machine"
 	"github.com/weirhpc/weir/rules"
 	"github.com/weirhpc/weir/schemas"
@@ -81,7 +82,7 @@ func TestOneWaste(t *testing.T) {
 		near("weir report system", r.Cores.Wasted, jobs)
 		near("its day", r.Days[0].Wasted, jobs)
 	}
-	types, err := rules.NewTypes(cfg.Machine)
+	types, err := nodetypes.New(cfg.Machine)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,15 +4,9 @@ package commands
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
-
-	"github.com/weirhpc/weir/config"
 
 	"github.com/weirhpc/weir/commands/admin"
 	"github.com/weirhpc/weir/commands/agent"
@@ -26,48 +20,7 @@ import (
 
 // Run is main without the process: it returns the exit status.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	out, errs := cli.NewRelay(ctx, stdout), cli.NewRelay(ctx, stderr)
-	defer errs.Close()
-	begun := false
-	root := NewRoot(&begun)
-	root.SetArgs(args)
-	root.SetOut(out)
-	root.SetErr(errs)
-	err := root.ExecuteContext(ctx)
-	out.Close() // the outputs, before an error is reported
-	if name, is := strings.CutPrefix(fmt.Sprint(err), `unknown command "`); is && !begun {
-		name, _, _ = strings.Cut(name, `"`)
-		err = cli.UnknownCommand(root, name)
-	}
-	var usage cli.UsageError
-	var status cli.StatusError
-	switch {
-	case err == nil, errors.Is(err, syscall.EPIPE): // the reader closed the pipe
-		return cli.ExitDone
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		report(errs, fmt.Errorf("interrupted: %w", err))
-		return cli.ExitFailed
-	case errors.As(err, &status):
-		return int(status)
-	case begun && errors.Is(err, config.ErrSilent): // a later try may succeed, so that systemd starts a service again
-		report(errs, err)
-		return cli.ExitFailed
-	case !begun, errors.As(err, &usage):
-		report(errs, err)
-		return cli.ExitUsage
-	default:
-		report(errs, err)
-		return cli.ExitFailed
-	}
-}
-
-// report writes an error. The prefix "weir:" is left out if the text begins with the name of a command.
-func report(w io.Writer, err error) {
-	text := err.Error()
-	if !strings.HasPrefix(text, "weir ") && !strings.HasPrefix(text, "weir:") {
-		text = "weir: " + text
-	}
-	cli.Say(w, "%s", text)
+	return cli.Run(ctx, NewRoot, args, stdout, stderr)
 }
 
 // NewRoot returns the command weir weir.
@@ -81,19 +34,12 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 		Example: `  weir up
   weir jobs
   weir job host`,
-		SilenceErrors: true, SilenceUsage: true,
-		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			*begun = true
-			return cli.EmptyFlags(c)
-		},
-		DisableSuggestions: true, // cobra's suggestions take several lines, UnknownCommand one
 	}
-	root.CompletionOptions.DisableDefaultCmd = true // newCompletion takes its place
+	cli.AsRoot(root, begun)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.Version = cli.VersionText()
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	root.Flags().Bool("version", false, "report version, commit, Go version and platform")
-	root.SetFlagErrorFunc(cli.FlagError)
+	root.Flags().Bool("version", false, cli.VersionUsage)
 	root.SetHelpCommand(cli.NewHelp())
 	root.AddGroup(&cobra.Group{ID: "use", Title: "Use:"}, &cobra.Group{ID: "service", Title: "Services:"},
 		&cobra.Group{ID: "admin", Title: "Administration:"})

@@ -100,13 +100,15 @@ func TestAdviceOfPlantedJobs(t *testing.T) {
 				"or ask for 48 cores.", "",
 		},
 		{
-			"unused-node", 8, 512, 0, "COMPLETED", 0.4, []string{"n0007", "n0008", "n0009", "n0010"},
+			"unused-node", 8, 512, 0, "COMPLETED", 0.4,
+			[]string{"n0007", "n0008", "n0009", "n0010"},
 			map[string]float64{"cpu_idle.mean": 0.5, "cpu_idle.high_node_mean": 1},
 			"4 of 8 nodes have no work: n[0007-0010]. Check that the ranks are spread over all nodes, or ask for 4.",
 			"#SBATCH --nodes=4",
 		},
 		{
-			"unused-node", 8, 512, 0, "COMPLETED", 0.125, []string{"n1", "n2", "n3"},
+			"unused-node", 8, 512, 0, "COMPLETED", 0.125,
+			[]string{"n1", "n2", "n3"},
 			map[string]float64{"cpu_idle.mean": 0.125, "cpu_idle.high_node_mean": 1},
 			"At any time at least 1 of 8 nodes has no work, n[1-3] in turn. Check that the ranks are spread over all nodes.",
 			"",

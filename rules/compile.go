@@ -104,22 +104,6 @@ func Compile(known []Known, off []string, files ...Source) (*Set, error) {
 	return s, nil
 }
 
-// Reads returns the metrics that each rule reads, by the rule's id, for the rules that Compile would take. A faulty
-// rule may be missing; Compile reports its fault.
-func Reads(off []string, files ...Source) map[string][]string {
-	var all []ruleText
-	for _, src := range append([]Source{{Name: ShippedName, Text: shipped}}, files...) {
-		f, _ := readFile(src)
-		all = append(all, f.rules...)
-	}
-	all, _, _ = choose(all, off)
-	reads := map[string][]string{}
-	for i := range all {
-		reads[all[i].id] = slices.Concat(all[i].needs, all[i].uses)
-	}
-	return reads
-}
-
 func (t *ruleText) fault(err error) error {
 	return fmt.Errorf("%s:%d: rule %s: %w", t.source, t.line, cmp.Or(t.id, "?"), err)
 }

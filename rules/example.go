@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -70,7 +71,7 @@ type exampleNode struct {
 }
 
 // job returns the facts about the job. Without a node type in the example, the job takes the type of the configuration.
-func (e *exampleJob) job(t *Types) Job {
+func (e *exampleJob) job(t *nodetypes.Types) Job {
 	j := schemas.Job{
 		JobID: e.JobID, Restart: e.Restart, Name: e.Name, User: e.User, Account: e.Account, Queue: e.Queue,
 		Nodes: e.Nodes, Start: e.Start, End: e.End, State: e.State, Reason: e.Reason, Cores: e.Cores, Gpus: e.Gpus,
@@ -78,16 +79,16 @@ func (e *exampleJob) job(t *Types) Job {
 	}
 	if e.Node != nil {
 		n := *e.Node
-		t = &Types{all: []config.NodeType{{
+		t, _ = nodetypes.New([]config.NodeType{{ // without a hostlist it has no error
 			CPUs: n.CPUs, ThreadsPerCore: n.ThreadsPerCore, GPUs: n.GPUs, Memory: n.Memory, PeakFlops: n.PeakFlops,
 			PeakMemBW: n.PeakMemBW,
-		}}}
+		}})
 	}
 	return JobOf(e.Cluster, &j, t)
 }
 
 // ReadExample reads a recorded job: a line with the Job record, and the lines of `weir job ID --json`.
-func ReadExample(text []byte, t *Types) (*Example, error) {
+func ReadExample(text []byte, t *nodetypes.Types) (*Example, error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, maxLineBytes)
 	var e *Example

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -146,7 +147,7 @@ func TestMetricOf(t *testing.T) {
 // TestJobOf: what the scheduler does not tell is not known. A node type without GPUs tells that the job has none.
 func TestJobOf(t *testing.T) {
 	none, some := 0, 4
-	types, err := NewTypes([]config.NodeType{
+	types, err := nodetypes.New([]config.NodeType{
 		{Name: "thin", Nodes: "n[1-4]", CPUs: 8, GPUs: &none}, {
 			Name: "gpu", Nodes: "g[1-2]",
 			GPUs: &some,

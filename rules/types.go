@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -79,7 +80,7 @@ type Severity struct {
 type Reason struct{ Rule, Why string }
 
 // JobOf returns the facts about a job of the scheduler.
-func JobOf(cluster string, j *schemas.Job, t *Types) Job {
+func JobOf(cluster string, j *schemas.Job, t *nodetypes.Types) Job {
 	k := Job{
 		Key: j.Identity(), Cluster: cluster, Name: j.Name, User: j.User, Account: j.Account, Queue: j.Queue,
 		State: j.State, Nodes: j.Nodes, Node: t.Of(j.Nodes),

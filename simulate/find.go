@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/schemas"
 
 	"github.com/weirhpc/weir/rules"
@@ -12,7 +13,7 @@ import (
 type finder struct {
 	machine  *machine
 	set      *rules.Set
-	types    *rules.Types
+	types    *nodetypes.Types
 	jobs     map[schemas.JobKey]*job
 	watches  map[schemas.JobKey]*rules.Watch
 	interval rules.Interval
@@ -21,7 +22,7 @@ type finder struct {
 }
 
 func newFinder(m *machine, set *rules.Set) (*finder, error) {
-	known, err := rules.NewTypes(m.types())
+	known, err := nodetypes.New(m.types())
 	if err != nil {
 		return nil, fmt.Errorf("the made-up machine's types: %w", err)
 	}

@@ -15,10 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
-
-	"github.com/weirhpc/weir/rules"
 )
 
 var january = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -185,7 +184,7 @@ func TestMachineIsConfigured(t *testing.T) {
 	if c.Sink.Dir != o.Dir || c.Cluster != "c" || len(c.Kafka.Brokers) > 0 {
 		t.Errorf("%s, cluster %s, brokers %v", c.Sink.Dir, c.Cluster, c.Kafka.Brokers)
 	}
-	types, err := rules.NewTypes(c.Machine)
+	types, err := nodetypes.New(c.Machine)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 
 	"github.com/weirhpc/weir/report/machine"
-	"github.com/weirhpc/weir/rules"
 
 	"github.com/weirhpc/weir/analysis/topics"
 )
@@ -111,7 +111,7 @@ type topReader struct {
 
 // openTop reads the topics up to their ends.
 func openTop(ctx context.Context, cfg config.Config) (*topReader, error) {
-	types, err := rules.NewTypes(cfg.Machine)
+	types, err := nodetypes.New(cfg.Machine)
 	if err != nil {
 		return nil, err
 	}

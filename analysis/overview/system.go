@@ -12,6 +12,7 @@ import (
 	"github.com/weirhpc/weir/analysis/archive"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/sink/totals"
@@ -41,7 +42,7 @@ func Load(ctx context.Context, cfg config.Config, a Ask) (*machine.Report, error
 	if err := a.setSpan(); err != nil {
 		return nil, err
 	}
-	types, err := rules.NewTypes(cfg.Machine)
+	types, err := nodetypes.New(cfg.Machine)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +139,7 @@ func machineCores(types []config.NodeType) (cores float64) {
 	return cores
 }
 
-func (a *Ask) jobs(ctx context.Context, first, last string, types *rules.Types) (
+func (a *Ask) jobs(ctx context.Context, first, last string, types *nodetypes.Types) (
 	archive.Timeline[*machine.Job], error,
 ) {
 	of := archive.Timeline[*machine.Job]{}

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
-
-	"github.com/weirhpc/weir/rules"
+	"github.com/weirhpc/weir/config/nodetypes"
 )
 
 // dated makes directories of dates in a table.
@@ -121,7 +120,7 @@ func TestThreads(t *testing.T) {
 		{[]config.NodeType{thin, twofold}, nil, 2},
 		{[]config.NodeType{thin, others, thin}, nil, 0},
 	} {
-		types, _ := rules.NewTypes(c.all) // that a type comes twice is a fault of the configuration alone
+		types, _ := nodetypes.New(c.all) // that a type comes twice is a fault of the configuration alone
 		if got := types.Threads(c.nodes); got != c.want {
 			t.Errorf("%+v of %+v: %d threads", c.nodes, c.all, got)
 		}

@@ -21,7 +21,7 @@ import (
 
 	"github.com/weirhpc/weir/commands/agent"
 	"github.com/weirhpc/weir/commands/cli"
-	"github.com/weirhpc/weir/commands/reading"
+	"github.com/weirhpc/weir/commands/inuse"
 	"github.com/weirhpc/weir/commands/services"
 )
 
@@ -57,7 +57,7 @@ error.`,
 			if err := checkFiles(cfg); err != nil {
 				return cli.Usage(err)
 			}
-			listed, err := reading.CheckList(cfg)
+			listed, err := inuse.CheckList(cfg)
 			for _, note := range append(open, listed...) {
 				cli.Say(c.ErrOrStderr(), "weir: note: %s", note)
 			}

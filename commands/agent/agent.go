@@ -2,6 +2,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,19 +13,46 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/producers"
 
 	"github.com/weirhpc/weir/commands/cli"
-	"github.com/weirhpc/weir/commands/reading"
-	"github.com/weirhpc/weir/commands/services"
+	"github.com/weirhpc/weir/commands/inuse"
 )
 
 // NewAgent returns the command weir agent.
-func NewAgent() *cobra.Command {
+func NewAgent() *cobra.Command { return newAgent("agent", "weir agent") }
+
+// NewProgram returns the root command of the program weir-agent, which is weir agent without the rest of weir.
+func NewProgram(begun *bool) *cobra.Command {
+	root := newAgent("weir-agent", "weir-agent")
+	cli.AsRoot(root, begun)
+	root.Flags().Bool("version", false, cli.VersionUsage)
+	run := root.RunE
+	root.RunE = func(c *cobra.Command, args []string) error {
+		// cobra's own version is a text/template, with which the linker keeps every exported method of the program.
+		if shows, err := c.Flags().GetBool("version"); err != nil || !shows {
+			return errors.Join(err, run(c, args))
+		}
+		_, err := fmt.Fprintf(c.OutOrStdout(), "%s %s\n", c.Name(), cli.VersionText())
+		return err
+	}
+	// As in weir: the agent starts this program as `topology peer`.
+	parts := &cobra.Command{Use: "topology", Hidden: true, RunE: cli.NeedsSubcommand}
+	parts.AddCommand(NewPeer())
+	root.AddCommand(parts)
+	root.SetHelpCommand(&cobra.Command{
+		Use: "help", Hidden: true, Args: cli.NoArgs, RunE: func(*cobra.Command, []string) error { return root.Help() },
+	})
+	return root
+}
+
+// newAgent returns the command of both programs. line is how it is called.
+func newAgent(name, line string) *cobra.Command {
 	var prints, checks, asJSON bool
 	var report string
 	c := &cobra.Command{
-		Use:   "agent",
+		Use:   name,
 		Short: "Sample this node's counters and send them",
 		Long: `Samples this node's counters at every interval boundary, and sends them.
 
@@ -43,12 +71,12 @@ host lacks. The library perf-utils counts the perf events too, and a note on sta
 which weir was not tried: the models of CPU, GPUs and network adapters, what was read and what failed, and the raw
 values of both readings. It contains no names of hosts or users, no addresses and no serial numbers. With the file - the
 report is printed in place of the costs.`,
-		Example: `  weir agent --config /etc/weir/agent.yaml
-  weir agent --once
-  weir agent --check
-  weir agent --check --report node.json`,
+		Example: "  " + line + ` --config /etc/weir/agent.yaml
+  ` + line + ` --once
+  ` + line + ` --check
+  ` + line + ` --check --report node.json`,
 	}
-	conf := services.AsService(c)
+	conf := cli.AsService(c)
 	c.Flags().BoolVar(&prints, "once", false, "print one interval of this host and end")
 	c.Flags().BoolVar(&checks, "check", false, "print the cost of each source on this host and end")
 	c.Flags().BoolVar(&asJSON, "json", false, "with --once or --check: print one JSON object a line")
@@ -63,10 +91,10 @@ report is printed in place of the costs.`,
 		}
 		cfg, err := conf.Local()
 		if err == nil {
-			cfg, err = services.WithPeaks(cfg)
+			cfg, err = WithPeaks(cfg)
 		}
 		if err == nil {
-			cfg = reading.WithList(cfg, cli.NewLogger(c.ErrOrStderr(), cfg))
+			cfg = inuse.WithList(cfg, cli.NewLogger(c.ErrOrStderr(), cfg))
 			err = CheckAgent(cfg)
 		}
 		switch {
@@ -92,7 +120,7 @@ func checkFlags(prints, checks, asJSON bool, report string) error {
 }
 
 func runAgent(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-	cfg, err := services.WithPeaks(cfg)
+	cfg, err := WithPeaks(cfg)
 	if err == nil {
 		err = CheckAgent(cfg)
 	}
@@ -102,8 +130,8 @@ func runAgent(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	cfg = reading.WithList(cfg, log)
-	go services.DropStartPages(ctx, log)
+	cfg = inuse.WithList(cfg, log)
+	go dropStartPages(ctx, log)
 	return producers.Run(ctx, cfg, log)
 }
 
@@ -115,4 +143,17 @@ func CheckAgent(cfg config.Config) error {
 		err = fmt.Errorf("agent.proc_path %q is no mount of procfs: %w", cfg.Agent.ProcPath, err)
 	}
 	return errors.Join(err, cli.Directory("agent.state_dir", cfg.Agent.StateDir), producers.Check(cfg.Agent))
+}
+
+// WithPeaks returns the configuration with the peaks of the agent's node. agent.peak_flops and agent.peak_mem_bw come
+// first. If they are not set, the peaks come from the node's type.
+func WithPeaks(cfg config.Config) (config.Config, error) {
+	types, err := nodetypes.New(cfg.Machine)
+	if err != nil {
+		return cfg, err
+	}
+	t := types.Of([]string{cfg.Agent.Node})
+	cfg.Agent.PeakFlops = cmp.Or(cfg.Agent.PeakFlops, t.PeakFlops)
+	cfg.Agent.PeakMemBW = cmp.Or(cfg.Agent.PeakMemBW, t.PeakMemBW)
+	return cfg, nil
 }

@@ -1,4 +1,7 @@
 package agent
 
 // What tests of this folder's commands use of its code.
-var CPUSet = cpuSet
+var (
+	CPUSet      = cpuSet
+	DropProgram = dropProgram
+)

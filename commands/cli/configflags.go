@@ -121,6 +121,26 @@ func (f *ConfigFlags) Serve(c *cobra.Command, run Serve) error {
 	return kafka.Explain(cfg.Kafka, run(c.Context(), cfg, NewLogger(c.ErrOrStderr(), cfg)))
 }
 
+const serviceHelp = `
+
+It waits for brokers that are away or refuse it, and logs that once. It ends at SIGTERM or Ctrl-C. Exit status:
+
+  - 0: it was asked to end
+  - 1: it cannot go on, and reports why
+  - 2: the command line or the configuration is wrong`
+
+// AsService gives a command the help and the flags that all services share. Its RunE is set by the caller.
+func AsService(c *cobra.Command) *ConfigFlags {
+	conf := &ConfigFlags{}
+	c.Long += serviceHelp
+	c.Args = NoArgs
+	conf.Add(c)
+	c.Flags().String("log-level", "",
+		"`LEVEL` of the log: debug, info, warn or error (default: log_level of the configuration)")
+	Offer(c, "log-level", LogLevels...)
+	return conf
+}
+
 // Directory returns nil if the path of a key is a directory, or does not exist.
 func Directory(key, path string) error {
 	if path == "" {

@@ -26,7 +26,7 @@ import (
 // jobFlags are the flags of weir job.
 type jobFlags struct {
 	reading.ReadFlags
-	cli.StyleFlags
+	reading.StyleFlags
 	last                    int
 	restart                 int32
 	metrics, from, to       string

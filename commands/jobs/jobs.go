@@ -30,7 +30,7 @@ import (
 // jobsFlags are the flags of weir jobs.
 type jobsFlags struct {
 	reading.ReadFlags
-	cli.StyleFlags
+	reading.StyleFlags
 	sort, user, account, queue, finding, since string
 	limit                                      int
 }

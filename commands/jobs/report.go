@@ -35,7 +35,7 @@ func NewReport() *cobra.Command {
 // systemFlags are the flags of weir report system.
 type systemFlags struct {
 	reading.ReadFlags
-	cli.StyleFlags
+	reading.StyleFlags
 	from, to, html string
 	options        system.Options
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirhpc/weir/commands/cli"
 	"github.com/weirhpc/weir/commands/clitest"
+	"github.com/weirhpc/weir/commands/inuse"
 	"github.com/weirhpc/weir/commands/jobs"
 	"github.com/weirhpc/weir/commands/metrics"
 	"github.com/weirhpc/weir/commands/reading"
@@ -145,14 +146,14 @@ func TestSiteRuleFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files, err := reading.SiteRules(dir)
+	files, err := inuse.SiteRules(dir)
 	if err != nil || len(files) != 2 || string(files[0].Text) != "a" || string(files[1].Text) != "b" {
 		t.Errorf("%v, %v", files, err)
 	}
-	if files, err = reading.SiteRules(filepath.Join(dir, "c.txt")); err != nil || len(files) != 1 {
+	if files, err = inuse.SiteRules(filepath.Join(dir, "c.txt")); err != nil || len(files) != 1 {
 		t.Errorf("%v, %v", files, err)
 	}
-	if _, err = reading.SiteRules(filepath.Join(dir, "d")); err == nil || !strings.Contains(err.Error(), "find.rules") {
+	if _, err = inuse.SiteRules(filepath.Join(dir, "d")); err == nil || !strings.Contains(err.Error(), "find.rules") {
 		t.Errorf("%v", err)
 	}
 }

@@ -13,11 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/schemas"
 
 	"github.com/weirhpc/weir/rules"
 
 	"github.com/weirhpc/weir/commands/cli"
+	"github.com/weirhpc/weir/commands/inuse"
 	"github.com/weirhpc/weir/commands/reading"
 )
 
@@ -44,7 +46,7 @@ finding, a silent one must not. If any example does otherwise, the status is 1.`
 			if err != nil {
 				return err
 			}
-			types, err := rules.NewTypes(cfg.Machine)
+			types, err := nodetypes.New(cfg.Machine)
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -55,7 +57,7 @@ finding, a silent one must not. If any example does otherwise, the status is 1.`
 				}
 				return checkRules(c.OutOrStdout(), set, types, "")
 			}
-			text, err := reading.RuleFile(args[0])
+			text, err := inuse.RuleFile(args[0])
 			if err != nil {
 				return cli.Usage(fmt.Errorf("%s: %w", args[0], err))
 			}
@@ -73,7 +75,7 @@ finding, a silent one must not. If any example does otherwise, the status is 1.`
 var errExamples = errors.New("examples of rules differ from what the rules find")
 
 // checkRules runs the examples of all rules, or of the rules of one file, and prints a line for each rule.
-func checkRules(w io.Writer, set *rules.Set, types *rules.Types, only string) error {
+func checkRules(w io.Writer, set *rules.Set, types *nodetypes.Types, only string) error {
 	var b strings.Builder
 	bad := 0
 	for i := range set.Rules {
@@ -102,7 +104,7 @@ func checkRules(w io.Writer, set *rules.Set, types *rules.Types, only string) er
 }
 
 // tryExamples returns the faults of a rule's examples.
-func tryExamples(set *rules.Set, r *rules.Rule, types *rules.Types) (faults []string) {
+func tryExamples(set *rules.Set, r *rules.Rule, types *nodetypes.Types) (faults []string) {
 	dir := os.DirFS(filepath.Dir(r.SourceName))
 	if r.SourceName == rules.ShippedName {
 		dir = rules.ShippedExamples()
@@ -123,7 +125,7 @@ func tryExamples(set *rules.Set, r *rules.Rule, types *rules.Types) (faults []st
 	return faults
 }
 
-func tryExample(set *rules.Set, id string, dir fs.FS, name string, types *rules.Types) (
+func tryExample(set *rules.Set, id string, dir fs.FS, name string, types *nodetypes.Types) (
 	found *schemas.Finding, why string, err error,
 ) {
 	f, err := dir.Open(path.Join(rules.Examples, name))
@@ -131,7 +133,7 @@ func tryExample(set *rules.Set, id string, dir fs.FS, name string, types *rules.
 		return nil, "", err
 	}
 	defer f.Close()
-	text, err := reading.Bounded(f)
+	text, err := inuse.Bounded(f)
 	if err != nil {
 		return nil, "", err
 	}

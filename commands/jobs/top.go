@@ -21,6 +21,7 @@ import (
 	"github.com/weirhpc/weir/report/term"
 
 	"github.com/weirhpc/weir/commands/cli"
+	"github.com/weirhpc/weir/commands/inuse"
 	"github.com/weirhpc/weir/commands/reading"
 
 	"github.com/weirhpc/weir/analysis/overview"
@@ -29,7 +30,7 @@ import (
 // topFlags are the flags of weir top.
 type topFlags struct {
 	cli.ConfigFlags
-	cli.StyleFlags
+	reading.StyleFlags
 	once                      bool
 	user, queue, metric, sort string
 }
@@ -79,7 +80,7 @@ prints the newest interval.`,
 	c.Flags().BoolVar(&f.once, "once", false, "print the newest interval, and end")
 	c.Flags().StringVar(&f.user, "user", "", "only jobs of user `NAME`")
 	c.Flags().StringVar(&f.queue, "queue", "", "only jobs of queue `NAME`")
-	c.Flags().StringVar(&f.metric, "metric", reading.TopMetric, "show the deciles of `METRIC`")
+	c.Flags().StringVar(&f.metric, "metric", inuse.TopMetric, "show the deciles of `METRIC`")
 	c.Flags().StringVar(&f.sort, "sort", term.TopSorts[0], "sort by `KEY`: "+strings.Join(term.TopSorts, ", "))
 	cli.Offer(c, "sort", term.TopSorts...)
 	return c
@@ -108,7 +109,7 @@ func topOnce(ctx context.Context, w io.Writer, cfg config.Config, o term.TopOpti
 	for _, name := range frame.Metrics {
 		known[name] = true
 	}
-	if len(known) > 0 && !known[o.Metric] && o.Metric != reading.TopMetric {
+	if len(known) > 0 && !known[o.Metric] && o.Metric != inuse.TopMetric {
 		return cli.Usage(fmt.Errorf("the newest interval has no metric %s%s", o.Metric, derive.Nearest(o.Metric, known)))
 	}
 	return term.TopOnce(w, frame, o)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/weirhpc/weir/commands/agent"
 	"github.com/weirhpc/weir/commands/cli"
-	"github.com/weirhpc/weir/commands/reading"
+	"github.com/weirhpc/weir/commands/inuse"
 )
 
 // NewCatalogue returns the command weir metrics.
@@ -55,7 +55,7 @@ With a configuration, the metrics of the site are listed too.`,
 					cli.Say(c.ErrOrStderr(), "weir metrics: the site's commands run before each boundary; waiting %s "+
 						"for them", wait)
 				}
-				cfg = reading.WithList(cfg, cli.NewLogger(c.ErrOrStderr(), cfg))
+				cfg = inuse.WithList(cfg, cli.NewLogger(c.ErrOrStderr(), cfg))
 				if err := probe(c.Context(), cfg, rows); err != nil {
 					return err
 				}

@@ -17,12 +17,13 @@ import (
 	"github.com/weirhpc/weir/selection"
 
 	"github.com/weirhpc/weir/commands/cli"
+	"github.com/weirhpc/weir/commands/reading"
 )
 
 // compareFlags are the flags of weir metrics compare.
 type compareFlags struct {
 	observationFlags
-	cli.StyleFlags
+	reading.StyleFlags
 	models, main         []string
 	chunks, train, draws int
 	seed                 uint64

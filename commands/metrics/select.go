@@ -24,6 +24,7 @@ import (
 	"github.com/weirhpc/weir/selection"
 
 	"github.com/weirhpc/weir/commands/cli"
+	"github.com/weirhpc/weir/commands/inuse"
 	"github.com/weirhpc/weir/commands/reading"
 )
 
@@ -44,7 +45,7 @@ var (
 // selectFlags are the flags of weir metrics select.
 type selectFlags struct {
 	observationFlags
-	cli.StyleFlags
+	reading.StyleFlags
 	method, model, previous, out, report, cost string
 	keep, main                                 []string
 	threshold, coverage, canary, fToRemove     float64
@@ -181,7 +182,7 @@ func (f *selectFlags) run(c *cobra.Command) error {
 	if f.method == methodLiteral {
 		return f.literal(c, t)
 	}
-	uses, err := reading.InUse(cfg)
+	uses, err := inuse.InUse(cfg)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -390,7 +391,7 @@ func unjudged(t *selection.Table, cfg config.Config, keeps func(name string) boo
 		return nil
 	}
 	return []string{fmt.Sprintf("%d metrics of the catalogue are in no row, and so were not judged: only canaries "+
-		"would measure them. --keep keeps those that you want: %s", len(unseen), reading.FirstNames(unseen))}
+		"would measure them. --keep keeps those that you want: %s", len(unseen), inuse.FirstNames(unseen))}
 }
 
 // frontierCells bounds the tables for which selections without whole sources are tried, since each is a selection of

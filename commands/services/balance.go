@@ -34,7 +34,7 @@ second balancer stands by.`,
   weir balance --plan --jobs jobs.yaml --tree tree.yaml --collectors 8 --l-max 1000
   weir balance --explain 4711 --config /etc/weir/balance.yaml`,
 	}
-	conf := AsService(c)
+	conf := cli.AsService(c)
 	plan.Add(c)
 	c.Long += planHelp
 	c.Flags().IntVar(&load.Nodes, "simulate", 0,

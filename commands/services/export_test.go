@@ -4,7 +4,6 @@ package services
 type UpFlags = upFlags
 
 var (
-	DropProgram    = dropProgram
 	ErrOneUse      = errOneUse
 	Machine        = machine
 	NewRegistry    = newRegistry

@@ -37,7 +37,7 @@ lists the jobs with the most similar measurements.`,
   weir find idle-cores --since 90d
   weir find --like 184223 --limit 10`,
 	}
-	conf := AsService(c)
+	conf := cli.AsService(c)
 	c.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) > 1 {
 			return fmt.Errorf("%w, not %d arguments", errOneUse, len(args))

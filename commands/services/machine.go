@@ -1,7 +1,6 @@
 package services
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,30 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/topology"
-
-	"github.com/weirhpc/weir/rules"
 
 	"github.com/weirhpc/weir/commands/reading"
 )
 
 // CheckMachine returns an error if the hostlists of the node types cannot be read, or if they name a node twice.
 func CheckMachine(cfg config.Config) error {
-	_, err := rules.NewTypes(cfg.Machine)
+	_, err := nodetypes.New(cfg.Machine)
 	return err
-}
-
-// WithPeaks returns the configuration with the peaks of the agent's node. agent.peak_flops and agent.peak_mem_bw come
-// first. If they are not set, the peaks come from the node's type.
-func WithPeaks(cfg config.Config) (config.Config, error) {
-	types, err := rules.NewTypes(cfg.Machine)
-	if err != nil {
-		return cfg, err
-	}
-	t := types.Of([]string{cfg.Agent.Node})
-	cfg.Agent.PeakFlops = cmp.Or(cfg.Agent.PeakFlops, t.PeakFlops)
-	cfg.Agent.PeakMemBW = cmp.Or(cfg.Agent.PeakMemBW, t.PeakMemBW)
-	return cfg, nil
 }
 
 // runningMachine returns the machine of `weir up`: this host with its CPUs and memory, and the simulated nodes.

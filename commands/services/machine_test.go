@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 
-	"github.com/weirhpc/weir/rules"
-
+	"github.com/weirhpc/weir/commands/agent"
 	"github.com/weirhpc/weir/commands/cli"
 	"github.com/weirhpc/weir/commands/clitest"
 	"github.com/weirhpc/weir/commands/reading"
@@ -63,7 +63,7 @@ func TestPeaksOfTheNodeType(t *testing.T) {
 		"its own":      {"n1", 5e12, 0, 5e12, 2e11},
 	} {
 		cfg := config.Config{Machine: types, Agent: config.Agent{Node: c.node, PeakFlops: c.flops, PeakMemBW: c.bw}}
-		got, err := services.WithPeaks(cfg)
+		got, err := agent.WithPeaks(cfg)
 		if err != nil || got.Agent.PeakFlops != c.wantF || got.Agent.PeakMemBW != c.wBW {
 			t.Errorf("%s: %g, %g, %v", name, got.Agent.PeakFlops, got.Agent.PeakMemBW, err)
 		}
@@ -84,7 +84,7 @@ func TestRunningMachine(t *testing.T) {
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	types, err := rules.NewTypes(cfg.Machine)
+	types, err := nodetypes.New(cfg.Machine)
 	if err != nil {
 		t.Fatal(err)
 	}

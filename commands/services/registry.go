@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/weirhpc/weir/commands/cli"
@@ -21,8 +23,20 @@ func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	cli.ShowBuild(registry)
+	showBuild(registry)
 	return registry
+}
+
+// showBuild gives every process the metric by which a dashboard finds hosts with another build.
+func showBuild(registry prometheus.Registerer) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return
+	}
+	b := cli.BuildOf(info)
+	promauto.With(registry).NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weir_build_info", Help: "Always 1; its labels describe the build.",
+	}, []string{"version", "revision", "goversion"}).WithLabelValues(b.Version, b.Revision, b.GoVersion).Set(1)
 }
 
 // serveMetrics shows a registry to Prometheus until stop is called. With an empty address it listens on nothing.

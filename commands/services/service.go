@@ -20,31 +20,11 @@ import (
 // metered is the function that runs a part and adds its metrics to the registry.
 type metered func(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error
 
-const serviceHelp = `
-
-It waits for brokers that are away or refuse it, and logs that once. It ends at SIGTERM or Ctrl-C. Exit status:
-
-  - 0: it was asked to end
-  - 1: it cannot go on, and reports why
-  - 2: the command line or the configuration is wrong`
-
 // newService completes the command of a part that runs as a process of its own.
 func newService(c *cobra.Command, run cli.Serve) *cobra.Command {
-	conf := AsService(c)
+	conf := cli.AsService(c)
 	c.RunE = func(c *cobra.Command, _ []string) error { return conf.Serve(c, run) }
 	return c
-}
-
-// AsService gives a command the help and the flags that all services share. Its RunE is set by the caller.
-func AsService(c *cobra.Command) *cli.ConfigFlags {
-	conf := &cli.ConfigFlags{}
-	c.Long += serviceHelp
-	c.Args = cli.NoArgs
-	conf.Add(c)
-	c.Flags().String("log-level", "",
-		"`LEVEL` of the log: debug, info, warn or error (default: log_level of the configuration)")
-	cli.Offer(c, "log-level", cli.LogLevels...)
-	return conf
 }
 
 // checked exports the metrics of a part, and runs the part once brokers and topics are in order. The agent is not

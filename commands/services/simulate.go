@@ -12,6 +12,7 @@ import (
 	"github.com/weirhpc/weir/producers"
 
 	"github.com/weirhpc/weir/commands/cli"
+	"github.com/weirhpc/weir/commands/inuse"
 	"github.com/weirhpc/weir/commands/reading"
 )
 
@@ -37,7 +38,7 @@ agent sends requests of its own. --request-per-node imitates that, one node afte
 	}, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		load := f.Load()
 		load.Clients, load.RequestPerNode = clients, requestPerNode
-		return producers.SimulateLoad(ctx, reading.WithList(cfg, log), f.Names(), load, log)
+		return producers.SimulateLoad(ctx, inuse.WithList(cfg, log), f.Names(), load, log)
 	})
 	flags := c.Flags()
 	flags.IntVar(&f.Nodes, "nodes", 0, "simulate `N` nodes, 16 to 100000; it, or --machine, must be given")

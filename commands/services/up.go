@@ -16,6 +16,7 @@ import (
 	"github.com/weirhpc/weir/balancer"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/commands/cli"
+	"github.com/weirhpc/weir/commands/inuse"
 	"github.com/weirhpc/weir/commands/reading"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
@@ -169,7 +170,7 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	}
 
 	folds := processors.NewMetrics(registry) // shared by all stages
-	cfg = reading.WithList(cfg, log)
+	cfg = inuse.WithList(cfg, log)
 	s := &services{failure: make(chan error, 1)}
 	s.Add("summary lines", func(ctx context.Context) error {
 		var failed error

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirhpc/weir/topology/discovery/network"
 
+	"github.com/weirhpc/weir/commands/agent"
 	"github.com/weirhpc/weir/commands/cli"
 )
 
@@ -31,7 +32,7 @@ balance.tree_file. docs/topology.md explains all of it.`,
   weir topology show tree.yaml --svg tree.svg`,
 		Args: cli.NoArgs,
 	}
-	c.AddCommand(newTopologyMeasure(), newTopologyPeer(), newTopologyBuild(), newTopologyShow(), newTopologyDiff(),
+	c.AddCommand(newTopologyMeasure(), agent.NewPeer(), newTopologyBuild(), newTopologyShow(), newTopologyDiff(),
 		newTopologyJoin(), newTopologyCorrect(), newTopologyThroughput(), newTopologyStats())
 	return c
 }

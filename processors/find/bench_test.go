@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/processors/fold"
 	"github.com/weirhpc/weir/processors/foldtest"
 	"github.com/weirhpc/weir/rules"
@@ -31,7 +32,7 @@ func BenchmarkFinder(b *testing.B) {
 		names = append(names, fmt.Sprintf("metric%d", n))
 	}
 	slices.Sort(names)
-	types, _ := rules.NewTypes(nil)
+	types, _ := nodetypes.New(nil)
 	nobody := func(schemas.JobKey) *schemas.Job { return nil }
 	f, err := newFinder(foldtest.Cluster, set, types, false, nobody, nil, slices.Values[[]*schemas.FindState](nil))
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/processors/fold"
 	"github.com/weirhpc/weir/processors/foldtest"
-	"github.com/weirhpc/weir/rules"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -37,7 +37,7 @@ type dayOfFind struct {
 
 func newDayOfFind(t testing.TB) *dayOfFind {
 	t.Helper()
-	types, err := rules.NewTypes(nil)
+	types, err := nodetypes.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/processors/fold"
@@ -24,7 +25,7 @@ import (
 // Run watches the jobs of the partitions of job-summary that its group gives it, by the rules of set. It writes
 // findings, as processors.Collect writes summaries.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *processors.Metrics, set *rules.Set) error {
-	types, err := rules.NewTypes(cfg.Machine)
+	types, err := nodetypes.New(cfg.Machine)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/processors/fold"
@@ -106,7 +107,7 @@ func newFinds(t *testing.T) *finds {
 // restart begins anew from what is committed, and replays what no FindState has.
 func (s *finds) restart() {
 	s.t.Helper()
-	types, err := rules.NewTypes(nil)
+	types, err := nodetypes.New(nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -1,4 +1,5 @@
-package rules
+// Package nodetypes finds the type of a node, by the hostlists of the configuration.
+package nodetypes
 
 import (
 	"errors"
@@ -16,9 +17,9 @@ type Types struct {
 	others int            // index of the type of all other nodes; -1: none
 }
 
-// NewTypes expands the hostlists of the types. The error joins all faults: unreadable hostlists, and nodes in two
+// New expands the hostlists of the types. The error joins all faults: unreadable hostlists, and nodes in two
 // types.
-func NewTypes(all []config.NodeType) (*Types, error) {
+func New(all []config.NodeType) (*Types, error) {
 	t := &Types{all: all, of: map[string]int{}, others: -1}
 	var faults []error
 	for i := range all {

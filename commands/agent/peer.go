@@ -1,4 +1,4 @@
-package topology
+package agent
 
 import (
 	"context"
@@ -22,9 +22,9 @@ import (
 // peerPatience is the time for which a node tries to reach the coordinator.
 const peerPatience = 30 * time.Second
 
-// newTopologyPeer makes the command that an agent starts to take part in a measurement. The command reads a
-// measure.Member from standard input, which stays open as long as the agent wants it to run.
-func newTopologyPeer() *cobra.Command {
+// NewPeer returns the command weir topology peer, which an agent starts to take part in a measurement. The command
+// reads a measure.Member from standard input, which stays open as long as the agent wants it to run.
+func NewPeer() *cobra.Command {
 	again := false
 	c := &cobra.Command{
 		Use: "peer", Short: "Take part in a measurement that standard input describes", Hidden: true, Args: cli.NoArgs,

@@ -1,6 +1,9 @@
-package reading
+// Package inuse knows which metrics rules, reports and settings need, so that no list of metrics drops them. It links
+// neither rules nor reports, because agents ask it too.
+package inuse
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,16 +11,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirhpc/weir/analysis"
-
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/producers/source"
 
 	"github.com/weirhpc/weir/derive"
-	system "github.com/weirhpc/weir/report/machine"
-	pages "github.com/weirhpc/weir/report/page"
-	"github.com/weirhpc/weir/report/view"
-	"github.com/weirhpc/weir/rules"
 
 	"github.com/weirhpc/weir/commands/cli"
 )
@@ -27,6 +24,12 @@ type Use struct {
 	Name string
 	By   []string
 }
+
+// named contains a line for each metric that weir's own code or a shipped rule names, with its user before it.
+// TestNamedIsWhatTheCodeNeeds makes it.
+//
+//go:embed named.tsv
+var named string
 
 // TopMetric is the metric that `weir top` draws by default, as deciles.
 const TopMetric = "cpu_user"
@@ -40,21 +43,23 @@ func InUse(cfg config.Config) ([]Use, error) {
 			by[n] = append(by[n], who)
 		}
 	}
+	for line := range strings.Lines(named) {
+		who, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		if rule, is := strings.CutPrefix(who, "rule "); !is || !slices.Contains(cfg.Find.Off, rule) {
+			put(who, name)
+		}
+	}
 	files, err := SiteRules(cfg.Find.Rules)
-	reads := rules.Reads(cfg.Find.Off, files...)
-	for _, id := range slices.Sorted(maps.Keys(reads)) {
-		put("rule "+id, reads[id]...)
+	for _, f := range files {
+		for _, r := range f.rules() {
+			put("rule "+r.ID, slices.Concat(r.Needs, r.Uses)...)
+		}
 	}
 	for name, from := range computedFrom(cfg.Agent) {
 		put("agent.metrics", name)
 		put("agent.metrics: "+name, from...)
 	}
 	put("samples.metrics", cfg.Samples.Metrics...)
-	put("weir job", view.Metrics()...)
-	put("roofline", pages.RooflineMetrics()...)
-	put("weir jobs", analysis.LineMetrics()...)
-	put("weir top", TopMetric)
-	put("weir report system", system.Metrics()...)
 	all := make([]Use, 0, len(by))
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		slices.Sort(by[name])

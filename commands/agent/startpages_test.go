@@ -1,4 +1,4 @@
-package services_test
+package agent_test
 
 import (
 	"os"
@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirhpc/weir/commands/agent"
 	"github.com/weirhpc/weir/commands/cli"
 	"github.com/weirhpc/weir/commands/clitest"
-	"github.com/weirhpc/weir/commands/services"
 )
 
 // TestDropProgram: pages of the program leave this process, and what runs goes on.
@@ -29,7 +29,7 @@ func TestDropProgram(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	before := resident()
-	if err := services.DropProgram("/proc/self/exe"); err != nil {
+	if err := agent.DropProgram("/proc/self/exe"); err != nil {
 		t.Fatal(err)
 	}
 	if after := resident(); after > before/2 {
@@ -38,7 +38,7 @@ func TestDropProgram(t *testing.T) {
 	if status, out, stderr := clitest.Weir(t.Context(), "--help"); status != cli.ExitDone || !strings.Contains(out, "agent") {
 		t.Errorf("help ends with %d: %s%s", status, out, stderr)
 	}
-	if err := services.DropProgram("commands/services/startpages.go"); err == nil {
+	if err := agent.DropProgram("commands/agent/startpages.go"); err == nil {
 		t.Error("a text is no program")
 	}
 }

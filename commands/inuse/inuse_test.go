@@ -1,4 +1,4 @@
-package metrics_test
+package inuse_test
 
 import (
 	"go/ast"
@@ -19,13 +19,13 @@ import (
 
 	"github.com/weirhpc/weir/commands/cli"
 	"github.com/weirhpc/weir/commands/clitest"
-	"github.com/weirhpc/weir/commands/reading"
+	"github.com/weirhpc/weir/commands/inuse"
 )
 
 // namesIn are the names of metrics, each with what uses it.
 func namesIn(t *testing.T, cfg config.Config) map[string][]string {
 	t.Helper()
-	uses, err := reading.InUse(cfg)
+	uses, err := inuse.InUse(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +70,8 @@ func TestInUse(t *testing.T) {
 		t.Errorf("swap_pages is used by %q, psi_memory by %q", by["swap_pages"], by["psi_memory"])
 	}
 	cfg.Find.Rules = filepath.Join(dir, "none.yaml")
-	uses, err := reading.InUse(cfg)
-	if err == nil || !slices.ContainsFunc(uses, func(u reading.Use) bool { return u.Name == "cpu_idle" }) {
+	uses, err := inuse.InUse(cfg)
+	if err == nil || !slices.ContainsFunc(uses, func(u inuse.Use) bool { return u.Name == "cpu_idle" }) {
 		t.Errorf("without the rules of the site: %v, %d names", err, len(uses))
 	}
 }
@@ -141,11 +141,11 @@ func TestWithList(t *testing.T) {
 	cfg := config.Default()
 	cfg.Agent.Node = "n0001"
 	logged := &kafkatest.Log{}
-	if reading.WithList(cfg, logged.Logger()).Agent.List != nil || logged.String() != "" {
+	if inuse.WithList(cfg, logged.Logger()).Agent.List != nil || logged.String() != "" {
 		t.Errorf("without a file: %s", logged)
 	}
 	cfg.Agent.MetricsFile = listFile(t, "version: 1\ncanary: 0.02\nkeep: [psi_io]\n")
-	with := reading.WithList(cfg, logged.Logger()).Agent
+	with := inuse.WithList(cfg, logged.Logger()).Agent
 	for name, want := range map[string]bool{
 		"psi_io": true, "cpu_idle": true, "psi_cpu": false, "weir_agent_rss": true, "swap_in": false,
 	} {
@@ -162,7 +162,7 @@ func TestWithList(t *testing.T) {
 	} {
 		logged := &kafkatest.Log{}
 		cfg.Agent.MetricsFile = path
-		if a := reading.WithList(cfg, logged.Logger()).Agent; !a.Measures("psi_cpu") {
+		if a := inuse.WithList(cfg, logged.Logger()).Agent; !a.Measures("psi_cpu") {
 			t.Errorf("%s: a list that cannot be used restricts the agent", name)
 		}
 		if logged.Count("list of metrics cannot be used") != 1 || !strings.Contains(logged.String(), path) {

@@ -1,4 +1,4 @@
-package services
+package agent
 
 import (
 	"context"
@@ -17,10 +17,10 @@ import (
 // startTime is an upper bound for the start of a process, after which the pages that only the start needed can go.
 const startTime = 10 * time.Second
 
-// DropStartPages waits until the start is over, and then releases the program's pages that only the start needed and
+// dropStartPages waits until the start is over, and then releases the program's pages that only the start needed and
 // the free part of the heap. The binary contains every part of weir, and the start touches most of it: 10 MB of the 26
 // MB that an agent used were such pages.
-func DropStartPages(ctx context.Context, log *slog.Logger) {
+func dropStartPages(ctx context.Context, log *slog.Logger) {
 	if !retry.Pause(ctx, startTime) {
 		return
 	}
