@@ -62,7 +62,8 @@ func (e *expectation) compareMetrics(t *Terms, s *schemas.JobSummary, tally *Sum
 	return nil
 }
 
-// compareReduced compares a summary with the NodeSummary that it must repeat.
+// compareReduced compares a summary with the NodeSummary that it must repeat. It repeats the rules of fold.Reduced on
+// purpose.
 func (e *expectation) compareReduced(t *Terms, s *schemas.JobSummary, tally *Summaries) error {
 	if s.Method != schemas.MethodNode {
 		return fmt.Errorf("method %s: recomputed %s", s.Method, schemas.MethodNode)

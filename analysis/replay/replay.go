@@ -6,6 +6,9 @@
 //
 // It reads each partition twice, 64 intervals apart. The reading ahead finds the records that came late, so that they
 // count in their own interval.
+//
+// The fates of records come from package recount, as in an audit. Package fold passes on the metrics that a node
+// reduced.
 package replay
 
 import (

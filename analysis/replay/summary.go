@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirhpc/weir/analysis/recount"
+	"github.com/weirhpc/weir/processors/fold"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -44,7 +45,7 @@ func summarize(t *Terms, shares []*share) *schemas.JobSummary {
 		s.Method = schemas.MethodNode
 		for i := range first.Records[0].Summary.Metrics {
 			if m := &first.Records[0].Summary.Metrics[i]; t.wantsMetric(m.Name) {
-				s.Metrics = append(s.Metrics, passed(m, t.Sketch))
+				s.Metrics = append(s.Metrics, fold.Reduced(m, t.Sketch))
 			}
 		}
 		return s
@@ -78,30 +79,6 @@ func machineNodes(shares []*share) (expected, reported int32) {
 		expected = max(expected, s.JobNodes)
 	}
 	return expected, reported
-}
-
-// passed returns a metric as reduced by its node, like collect. Its certified summary takes at most sketch bytes.
-func passed(m *schemas.NodeSummaryMetric, sketch int) schemas.JobSummaryMetric {
-	if m.Count == 0 {
-		return schemas.JobSummaryMetric{Name: m.Name, Unit: m.Unit, Scope: m.Scope, Invalid: m.Invalid}
-	}
-	s := m.JobSummaryMetric
-	if s.LowNode != nil {
-		s.LowNodeMean = s.Mean
-	}
-	if s.HighNode != nil {
-		s.HighNodeMean = s.Mean
-	}
-	if sketch == 0 {
-		return s
-	}
-	s.Certified = &m.Certified
-	if c := *recount.Summary(m.Count, &m.Certified); c.Bytes() > sketch {
-		if joined, ok := quantile.Recompress([]quantile.Summary{c}, recompressed(sketch)); ok {
-			s.Certified = certifiedOf(&joined)
-		}
-	}
-	return s
 }
 
 // metrics reduces the columns of all shares, several at a time. If some values of the machine are unknown, it leaves
@@ -179,7 +156,7 @@ func (c *column) summary(name recount.Metric, nodes int32, sketch int) schemas.J
 			m.Lo, m.Hi = &lo, &hi
 		}
 		if sketch > 0 {
-			own, _ = quantile.Recompress(parts, recompressed(sketch))
+			own, _ = quantile.Recompress(parts, quantile.Budget{Bytes: sketch, Ranks: quantile.Quick.Ranks})
 		}
 	}
 	nodeStddev := quantile.Reduce(slices.Clone(c.means)).Stddev()
@@ -188,7 +165,7 @@ func (c *column) summary(name recount.Metric, nodes int32, sketch int) schemas.J
 	m.LowNodeMean, m.HighNodeMean = &c.lowest.mean, &c.highest.mean
 	m.Deciles, m.RankError = &deciles, &rankError
 	if sketch > 0 {
-		m.Certified = certifiedOf(&own)
+		m.Certified = fold.CertifiedOf(&own)
 	}
 	return m
 }
@@ -202,14 +179,4 @@ func describe(values []float64, sketch int, merged bool) (quantile.Distribution,
 		return quantile.Reduce(values), quantile.Summary{}
 	}
 	return quantile.Certify(values, quantile.Budget{Bytes: sketch, Ranks: quantile.Large.Ranks})
-}
-
-// recompressed is the budget of certified summaries that are joined.
-func recompressed(sketch int) quantile.Budget {
-	return quantile.Budget{Bytes: sketch, Ranks: quantile.Quick.Ranks}
-}
-
-func certifiedOf(s *quantile.Summary) *schemas.Certified {
-	c := schemas.NewCertified(s.Eps, s.Order, s.Knots, s.Atoms)
-	return &c
 }

@@ -289,12 +289,13 @@ func (c *column) exact(r *reduction) schemas.JobSummaryMetric {
 	m.LowNodeMean, m.HighNodeMean = &v.low.mean, &v.high.mean
 	m.Deciles, m.RankError = &v.list, &v.zero
 	if r.certified != nil {
-		m.Certified = certifiedOf(r.certified)
+		m.Certified = CertifiedOf(r.certified)
 	}
 	return m
 }
 
-func certifiedOf(s *quantile.Summary) *schemas.Certified {
+// CertifiedOf returns a certified summary in the form of records.
+func CertifiedOf(s *quantile.Summary) *schemas.Certified {
 	c := schemas.NewCertified(s.Eps, s.Order, s.Knots, s.Atoms)
 	return &c
 }
@@ -324,7 +325,7 @@ func partialOf(
 	m.Mean, m.M2, m.NodeMean, m.NodeM2 = &v.mean, &v.m2, &v.nodeMean, &v.nodeM2
 	m.LowNode, m.LowNodeMean = &v.low.node, &v.low.mean
 	m.HighNode, m.HighNodeMean = &v.high.node, &v.high.mean
-	m.Certified = *certifiedOf(certified)
+	m.Certified = *CertifiedOf(certified)
 	return m
 }
 

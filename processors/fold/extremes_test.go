@@ -366,7 +366,7 @@ func TestLargestOutputsFit(t *testing.T) {
 		s.Metrics = append(s.Metrics, schemas.JobSummaryMetric{
 			Name: name(n), Unit: node, Scope: schemas.ScopeCore, Count: most64, Invalid: most64, Nodes: many,
 			Mean: &v, Stddev: &v, NodeStddev: &v, LowNode: &node, HighNode: &node,
-			Deciles: &eleven, RankError: &v, Lo: &eleven, Hi: &eleven, Certified: certifiedOf(&certified),
+			Deciles: &eleven, RankError: &v, Lo: &eleven, Hi: &eleven, Certified: CertifiedOf(&certified),
 		})
 	}
 	job, summary := len(encode(t, p)), len(encode(t, s))

@@ -41,7 +41,7 @@ func newOutput(cluster string, partition int32, t *schemas.Tick, job *schemas.Ti
 	if len(records) == 1 && records[0].summary != nil {
 		s.Method = schemas.MethodNode
 		for i := range records[0].summary.Metrics {
-			s.Metrics = append(s.Metrics, reduced(&records[0].summary.Metrics[i], sketch))
+			s.Metrics = append(s.Metrics, Reduced(&records[0].summary.Metrics[i], sketch))
 		}
 	}
 	return output{sketch: sketch, summary: s}
@@ -97,9 +97,9 @@ func (o *output) record() schemas.Record {
 	return o.summary
 }
 
-// reduced returns a metric as its node reduced it, without numbers that contradict its count. The node's certified
+// Reduced returns a metric as its node reduced it, without numbers that contradict its count. The node's certified
 // summary is recompressed if it has more than sketch bytes.
-func reduced(m *schemas.NodeSummaryMetric, sketch int) schemas.JobSummaryMetric {
+func Reduced(m *schemas.NodeSummaryMetric, sketch int) schemas.JobSummaryMetric {
 	if m.Count == 0 {
 		return schemas.JobSummaryMetric{Name: m.Name, Unit: m.Unit, Scope: m.Scope, Invalid: m.Invalid}
 	}
@@ -124,7 +124,7 @@ func reduced(m *schemas.NodeSummaryMetric, sketch int) schemas.JobSummaryMetric 
 // Quick's ranks leave out corners of more than eleven shares only.
 func recompress(shares []quantile.Summary, sketch int) *schemas.Certified {
 	joined, _ := quantile.Recompress(shares, quantile.Budget{Bytes: sketch, Ranks: quantile.Quick.Ranks})
-	return certifiedOf(&joined)
+	return CertifiedOf(&joined)
 }
 
 // mergePartials joins the shares of one window, at least one, ordered by collector. The summary is EXACT if it has
