@@ -54,6 +54,29 @@ func readFile(path string, most int64) ([]byte, error) {
 	})
 }
 
+// lineOf returns the line of a dotted key as the end of a message, or nothing if the file does not have the key. The
+// letters of keys may be large, as viper reads them.
+func lineOf(text []byte, key string) string {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil || len(document.Content) == 0 {
+		return ""
+	}
+	at, line := document.Content[0], 0
+	for name := range strings.SplitSeq(key, ".") {
+		var value *yaml.Node
+		for i := 0; at.Kind == yaml.MappingNode && i+1 < len(at.Content); i += 2 {
+			if strings.EqualFold(at.Content[i].Value, name) {
+				value, line = at.Content[i+1], at.Content[i].Line
+			}
+		}
+		if value == nil {
+			return ""
+		}
+		at = value
+	}
+	return fmt.Sprintf(", line %d", line)
+}
+
 // parseYAML returns the keys of a configuration file. A key without a value counts as absent.
 func parseYAML(text []byte) (map[string]any, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))

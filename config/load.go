@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirhpc/weir/naming"
+
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
@@ -134,7 +136,7 @@ func (src Source) readFile(v *viper.Viper, known map[string]any) (faults []error
 		if _, ok := known[key]; ok {
 			continue
 		}
-		fault := fmt.Errorf("%w %s in %s", errUnknownKey, key, src.File)
+		fault := fmt.Errorf("%w %s in %s%s%s", errUnknownKey, key, src.File, lineOf(text, key), naming.Meant(key, known))
 		if example := sections[key]; example != "" {
 			fault = fmt.Errorf("%s in %s: %w: keys below it are wanted, such as %s", key, src.File, errValue, example)
 		}

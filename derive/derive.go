@@ -178,7 +178,7 @@ func (m *metric) place(known map[string]string) error {
 		scope, ok := known[name]
 		switch {
 		case !ok:
-			return m.fault("there is no metric %q%s", name, Nearest(name, known))
+			return m.fault("there is no metric %q%s", name, naming.Nearest(name, known))
 		case scope == schemas.ScopeNode || scope == one:
 		case of != "":
 			return m.fault("%s is of scope %s and %s of scope %s: besides scope node it may use only one",

@@ -27,3 +27,17 @@ func TestPathless(t *testing.T) {
 		t.Error("no error becomes one")
 	}
 }
+
+// TestMeant: a slip of the hand is answered by the names that are near it, and nothing else is guessed.
+func TestMeant(t *testing.T) {
+	keys := map[string]int{"collectors": 1, "kafka.sasl.password_file": 2, "interval": 3}
+	for name, want := range map[string]string{
+		"colectors":           ": did you mean collectors?",
+		"kafka.sasl.password": ": did you mean kafka.sasl.password_file?",
+		"completely_else":     "",
+	} {
+		if got := Meant(name, keys); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}

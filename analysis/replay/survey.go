@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirhpc/weir/naming"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/analysis"
@@ -136,7 +138,7 @@ func (r *replayer) define(ctx context.Context, topic recount.Topic) (*derive.Set
 	}
 	for _, name := range r.o.Metrics {
 		if _, known := recorded[name]; !known {
-			return nil, fmt.Errorf("%w: %q%s (%s)", ErrUnknownMetric, name, derive.Nearest(name, recorded), lookedAt)
+			return nil, fmt.Errorf("%w: %q%s (%s)", ErrUnknownMetric, name, naming.Nearest(name, recorded), lookedAt)
 		}
 	}
 	if len(r.o.Definitions) == 0 {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/producers/source"
 
 	"github.com/weirhpc/weir/derive"
@@ -155,7 +156,7 @@ func unknownKept(path string, list *config.MetricList, known map[string]bool) er
 	for i, name := range list.Keep {
 		if !isMetric(name, known) {
 			faults = append(faults, fmt.Errorf("agent.metrics_file %s: keep[%d] = %s: %w%s", path, i, name,
-				errUnknownMetric, derive.Nearest(name, known)))
+				errUnknownMetric, naming.Nearest(name, known)))
 		}
 	}
 	if more := len(faults) - shownNames; more > 0 {

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/derive"
 	"github.com/weirhpc/weir/naming"
 
 	system "github.com/weirhpc/weir/report/machine"
@@ -110,7 +109,7 @@ func topOnce(ctx context.Context, w io.Writer, cfg config.Config, o term.TopOpti
 		known[name] = true
 	}
 	if len(known) > 0 && !known[o.Metric] && o.Metric != inuse.TopMetric {
-		return cli.Usage(fmt.Errorf("the newest interval has no metric %s%s", o.Metric, derive.Nearest(o.Metric, known)))
+		return cli.Usage(fmt.Errorf("the newest interval has no metric %s%s", o.Metric, naming.Nearest(o.Metric, known)))
 	}
 	return term.TopOnce(w, frame, o)
 }

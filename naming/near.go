@@ -1,4 +1,4 @@
-package derive
+package naming
 
 import (
 	"maps"
@@ -6,13 +6,26 @@ import (
 	"strings"
 )
 
-// Nearest returns the end of a message about an unknown name: names that are near, or the first that there are.
+// Nearest returns the end of a message about an unknown metric: names that are near, or the first that there are.
 func Nearest[V any](name string, known map[string]V) string {
-	const most = 3
-	names := slices.Sorted(maps.Keys(known))
-	if len(names) == 0 {
+	if len(known) == 0 {
 		return ": no record has a metric"
 	}
+	if near := Meant(name, known); near != "" {
+		return near
+	}
+	const shown = 20
+	names := slices.Sorted(maps.Keys(known))
+	if len(names) > shown {
+		names = append(names[:shown], "…")
+	}
+	return ": there are " + strings.Join(names, ", ")
+}
+
+// Meant returns the end of a message about an unknown name: the known names that are near it. It is empty if none is.
+func Meant[V any](name string, known map[string]V) string {
+	const most = 3
+	names := slices.Sorted(maps.Keys(known))
 	distance := map[string]int{}
 	for _, n := range names {
 		distance[n] = edits(strings.ToLower(name), strings.ToLower(n))
@@ -24,11 +37,7 @@ func Nearest[V any](name string, known map[string]V) string {
 	if len(near) > 0 {
 		return ": did you mean " + strings.Join(near[:min(most, len(near))], " or ") + "?"
 	}
-	const shown = 20
-	if len(names) > shown {
-		names = append(names[:shown], "…")
-	}
-	return ": there are " + strings.Join(names, ", ")
+	return ""
 }
 
 // edits returns how many characters must be changed, added or removed to make b of a.
