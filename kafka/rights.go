@@ -53,7 +53,9 @@ func roles(cfg config.Config) []role {
 }
 
 func services(cfg config.Config) []role {
-	agent := role{name: "agent", write: []string{schemas.TopicCounters}, read: []string{schemas.TopicRoutes}}
+	agent := role{
+		name: "agent", write: []string{schemas.TopicCounters, schemas.TopicFacts}, read: []string{schemas.TopicRoutes},
+	}
 	balance := role{
 		name:  "balance",
 		write: []string{schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance},
@@ -86,7 +88,7 @@ func services(cfg config.Config) []role {
 			write: []string{schemas.TopicFindings, schemas.TopicFindProgress, schemas.TopicFindState},
 			read: []string{
 				schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicProgress, schemas.TopicMergeProgress,
-				schemas.TopicFindProgress, schemas.TopicFindState,
+				schemas.TopicFindProgress, schemas.TopicFindState, schemas.TopicFacts,
 			},
 			group: "find", transactions: "find-*",
 		},
@@ -106,7 +108,8 @@ func readers() []role {
 		{
 			name: "reader",
 			read: []string{
-				schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicFindings, schemas.TopicSchemas,
+				schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicFindings, schemas.TopicFacts,
+				schemas.TopicSchemas,
 			},
 			group: "reader-*",
 		},
@@ -115,7 +118,7 @@ func readers() []role {
 			read: []string{
 				schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicBalance, schemas.TopicJobs,
 				schemas.TopicJobSummary, schemas.TopicRejects, schemas.TopicProgress, schemas.TopicMergeProgress,
-				schemas.TopicFindProgress,
+				schemas.TopicFindProgress, schemas.TopicFacts,
 			},
 			describe: []string{schemas.TopicPartials}, look: []string{"collect", "merge", "find"},
 		},

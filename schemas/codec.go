@@ -109,6 +109,7 @@ var kinds = map[string]kind{
 	"Job":           {0x0a9ac64bc230e40a, func() Record { return new(Job) }},
 	"JobPartial":    {0x2eb0b5c2587ae16e, func() Record { return new(JobPartial) }},
 	"JobSummary":    {0x54cd2803d070afb8, func() Record { return new(JobSummary) }},
+	"NodeFacts":     {0x07a4ccd6bc07871a, func() Record { return new(NodeFacts) }},
 	"NodeSummary":   {0xdc5e2cb7b7e6787e, func() Record { return new(NodeSummary) }},
 	"Progress":      {0x810dccec936c9629, func() Record { return new(Progress) }},
 	"Reject":        {0xd2ff91663f766718, func() Record { return new(Reject) }},
@@ -172,6 +173,8 @@ func nameOf(r Record) string {
 		return "weir.v1.JobPartial"
 	case *JobSummary:
 		return "weir.v1.JobSummary"
+	case *NodeFacts:
+		return "weir.v1.NodeFacts"
 	case *NodeSummary:
 		return "weir.v1.NodeSummary"
 	case *Progress:
@@ -245,34 +248,20 @@ func MarshalChecked(r Record) ([]byte, error) {
 // form of a Route takes 28 times its shortest encoding. The runtime rounds allocations up by a quarter at most. Records
 // of metrics need less (TestBounds).
 func Unmarshal(b []byte) (Record, error) {
-	e, r, err := decode(b)
-	if err != nil {
-		return nil, err
-	}
-	return e.valid(r)
-}
-
-// Decode is Unmarshal, but it also returns a record that Validate refuses.
-func Decode(b []byte) (Record, error) {
-	_, r, err := decode(b)
-	return r, err
-}
-
-func decode(b []byte) (*entry, Record, error) {
 	e, err := lookup(b)
 	if err == nil && len(b) <= MaxRecordBytes {
 		if r, ok := e.decodeOwn(b[headerBytes:]); ok {
-			return e, r, nil
+			return e.valid(r)
 		}
 	}
 	if e, err = lookupChecked(b); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	r := e.zero()
 	if _, err := e.schema().Decode(b[headerBytes:], r); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w: %w", e.name, errMalformed, err)
+		return nil, fmt.Errorf("%s: %w: %w", e.name, errMalformed, err)
 	}
-	return e, r, nil
+	return e.valid(r)
 }
 
 // decodeOwn decodes the body of a record that has a codec of its own. It is not ok if the general codec must decide.

@@ -373,6 +373,22 @@ var legal = map[string]func(d draw) Record{
 		start, length := d.place()
 		return &Trigger{d.name(), start, length, d.between(0, maxTimeMs)}
 	},
+	"NodeFacts": func(d draw) Record {
+		gpus, nics := make([]NodeGPU, d.IntN(4)), make([]NodeNIC, d.IntN(4))
+		for i := range gpus {
+			gpus[i] = NodeGPU{d.text(maxFactBytes), d.between(0, maxBytes)}
+		}
+		for i := range nics {
+			nics[i] = NodeNIC{d.text(maxFactBytes), d.between(0, maxRate)}
+		}
+		return &NodeFacts{
+			d.name(), d.name(), []string{FactsAgent, FactsSlurm}[d.IntN(2)], d.text(64), d.between(0, maxTimeMs),
+			d.text(maxFactBytes), d.text(maxFactBytes), d.text(maxFactBytes), int32(d.between(0, maxCPUs)),
+			int32(d.between(0, maxThreads)), int32(d.between(0, maxDevices)), int32(d.between(0, maxDevices)),
+			d.between(0, maxBytes), float64(d.between(0, maxPeak)), d.text(maxFactBytes),
+			float64(d.between(0, maxPeak)), d.text(maxFactBytes), gpus, nics,
+		}
+	},
 	"TopologyOrder": func(d draw) Record {
 		nodes := make([]string, d.IntN(20))
 		for i := range nodes {

@@ -652,6 +652,48 @@ func TestLimitsOfPlans(t *testing.T) {
 	bound(t, mark, "collector", func(w *Watermark, v int32) { w.Collector = v }, natural, negative)
 }
 
+// TestLimitsOfFacts: a record about a node cannot carry numbers that no node has, or texts that harm a terminal.
+func TestLimitsOfFacts(t *testing.T) {
+	facts := func() *NodeFacts {
+		return &NodeFacts{
+			Cluster: "c1", Node: "n17", Source: FactsAgent, Gpus: make([]NodeGPU, 2), Nics: make([]NodeNIC, 2),
+		}
+	}
+	shorts, longs := []string{"", "AMD EPYC 7763", strings.Repeat("x", 128)},
+		[]string{strings.Repeat("x", 129), "a\n", "\x1b[2J", "\xff"}
+	bound(t, facts, "cluster", func(f *NodeFacts, v string) { f.Cluster = v }, goodNames, badNames)
+	bound(t, facts, "node", func(f *NodeFacts, v string) { f.Node = v }, goodNames, badNames)
+	bound(t, facts, "source", func(f *NodeFacts, v string) { f.Source = v }, []string{FactsAgent, FactsSlurm},
+		[]string{"", "agent", "ROOT"})
+	bound(t, facts, "read_at", func(f *NodeFacts, v int64) { f.ReadAt = v }, goodTimes, badTimes)
+	for field, set := range map[string]func(f *NodeFacts, v string){
+		"version": func(f *NodeFacts, v string) { f.Version = v },
+		"kernel":  func(f *NodeFacts, v string) { f.Kernel = v }, "boot_id": func(f *NodeFacts, v string) { f.BootID = v },
+		"cpu_model":        func(f *NodeFacts, v string) { f.CPUModel = v },
+		"peak_flops_from":  func(f *NodeFacts, v string) { f.PeakFlopsFrom = v },
+		"peak_mem_bw_from": func(f *NodeFacts, v string) { f.PeakMemBWFrom = v },
+		"gpus.model":       func(f *NodeFacts, v string) { f.Gpus[1].Model = v },
+		"nics.name":        func(f *NodeFacts, v string) { f.Nics[1].Name = v },
+	} {
+		bound(t, facts, field, set, shorts, longs)
+	}
+	bound(t, facts, "cpus", func(f *NodeFacts, v int32) { f.CPUs = v }, []int32{0, 1, 65536}, []int32{-1, 65537})
+	bound(t, facts, "threads_per_core", func(f *NodeFacts, v int32) { f.ThreadsPerCore = v }, []int32{0, 64},
+		[]int32{-1, 65, math.MinInt32})
+	bound(t, facts, "sockets", func(f *NodeFacts, v int32) { f.Sockets = v }, []int32{0, 1024}, []int32{-1, 1025})
+	bound(t, facts, "numa_nodes", func(f *NodeFacts, v int32) { f.NumaNodes = v }, []int32{0, 1024}, []int32{-1, 1025})
+	bytes, tooMany := []int64{0, 1, 1 << 60}, []int64{-1, math.MinInt64, 1<<60 + 1, math.MaxInt64}
+	bound(t, facts, "memory", func(f *NodeFacts, v int64) { f.Memory = v }, bytes, tooMany)
+	bound(t, facts, "gpus.memory", func(f *NodeFacts, v int64) { f.Gpus[1].Memory = v }, bytes, tooMany)
+	bound(t, facts, "nics.rate", func(f *NodeFacts, v int64) { f.Nics[1].Rate = v }, []int64{0, 1e15},
+		[]int64{-1, 1e15 + 1, math.MaxInt64})
+	peaks, notPeaks := []float64{0, 1, 1e18}, []float64{-1, 1.01e18, math.NaN(), math.Inf(1), math.Inf(-1)}
+	bound(t, facts, "peak_flops", func(f *NodeFacts, v float64) { f.PeakFlops = v }, peaks, notPeaks)
+	bound(t, facts, "peak_mem_bw", func(f *NodeFacts, v float64) { f.PeakMemBW = v }, peaks, notPeaks)
+	bound(t, facts, "gpus", func(f *NodeFacts, n int) { f.Gpus = make([]NodeGPU, n) }, []int{0, 1024}, []int{1025})
+	bound(t, facts, "nics", func(f *NodeFacts, n int) { f.Nics = make([]NodeNIC, n) }, []int{0, 256}, []int{257})
+}
+
 func TestLimitsOfReports(t *testing.T) {
 	progress := func() *Progress {
 		return &Progress{From: 1, Position: 9, Hold: 4, Loads: []JobLoad{{"1", 0, 1, 1}, {"4711", 1, 12, 60_000}}}

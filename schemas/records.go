@@ -178,6 +178,56 @@ type TopologyOrder struct {
 	Nodes       []string `avro:"nodes"` // empty: all
 }
 
+// Sources of NodeFacts.
+const (
+	FactsAgent = "AGENT" // the node's agent
+	FactsSlurm = "SLURM" // the balancer, from Slurm's list of nodes
+)
+
+// NodeFacts describes the hardware of one node. 0, and an empty text, stand for unknown. GPUs are known: without any,
+// the list is empty.
+type NodeFacts struct {
+	Cluster        string    `avro:"cluster"`
+	Node           string    `avro:"node"`
+	Source         string    `avro:"source"`
+	BootID         string    `avro:"boot_id"`
+	ReadAt         int64     `avro:"read_at"`
+	Version        string    `avro:"version"` // weir's
+	Kernel         string    `avro:"kernel"`
+	CPUModel       string    `avro:"cpu_model"`
+	CPUs           int32     `avro:"cpus"` // logical ones
+	ThreadsPerCore int32     `avro:"threads_per_core"`
+	Sockets        int32     `avro:"sockets"`
+	NumaNodes      int32     `avro:"numa_nodes"`
+	Memory         int64     `avro:"memory"`     // bytes
+	PeakFlops      float64   `avro:"peak_flops"` // FLOP/s
+	PeakFlopsFrom  string    `avro:"peak_flops_from"`
+	PeakMemBW      float64   `avro:"peak_mem_bw"` // bytes/s
+	PeakMemBWFrom  string    `avro:"peak_mem_bw_from"`
+	Gpus           []NodeGPU `avro:"gpus"`
+	Nics           []NodeNIC `avro:"nics"`
+}
+
+// Key is the key of the record: the node, so that an agent and Slurm each have their own.
+func (f *NodeFacts) Key() []byte {
+	if f.Source == FactsSlurm {
+		return []byte("slurm/" + f.Node) // no node's name contains a slash
+	}
+	return []byte(f.Node)
+}
+
+// NodeGPU is one GPU of a node.
+type NodeGPU struct {
+	Model  string `avro:"model"`
+	Memory int64  `avro:"memory"` // bytes
+}
+
+// NodeNIC is one network port of a node.
+type NodeNIC struct {
+	Name string `avro:"name"`
+	Rate int64  `avro:"rate"` // bit/s
+}
+
 // JobSummary is how one job used its hardware in one interval.
 type JobSummary struct {
 	Cluster       string             `avro:"cluster"`

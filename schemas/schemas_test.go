@@ -115,6 +115,13 @@ func samples() []Record {
 			Cluster: "c", JobID: "1", Rule: "r", RuleHash: "0", State: FindingClosed, Certainty: Possible,
 			Class: ClassLow, IntervalMs: 1,
 		},
+		&NodeFacts{
+			"c1", "n17", FactsAgent, "b1", 1_700_000_010_000, "1.0.0", "6.8.0-40-generic",
+			"AMD EPYC 7763 64-Core Processor",
+			256, 2, 2, 8, 540_000_000_000, 5.0176e12, "table", 4.096e11, "table",
+			[]NodeGPU{{"NVIDIA A100-SXM4-40GB", 42_949_672_960}, {}},
+			[]NodeNIC{{"ib0", 200_000_000_000}},
+		},
 		&FindState{"c1", "4711", 1, 1_700_000_010_000, 99, true, []byte{0xc3, 1}, []byte{0, 1, 255}},
 	}
 }
@@ -179,8 +186,8 @@ func TestFingerprints(t *testing.T) {
 		"Job": "0ae430c24bc69a0a", "JobPartial": "6ee17a58c2b5b02e", "JobSummary": "b8af70d00328cd54",
 		"NodeSummary": "7e78e6b7b72c5edc", "Progress": "29966c93eccc0d81", "Reject": "1867763f6691ffd2",
 		"Route": "4da3872c4b5d6ae9", "Tick": "d3533fc74b997a50", "Trigger": "8fb9321cf0582011",
-		"TopologyOrder": "48e85ffc19cea16d",
-		"Watermark":     "c33c7140ebff709d",
+		"TopologyOrder": "48e85ffc19cea16d", "NodeFacts": "1a8707bcd6cca407",
+		"Watermark": "c33c7140ebff709d",
 	}
 	for _, r := range samples() {
 		b := mustMarshal(t, r)
@@ -429,6 +436,7 @@ func TestTopicsAreComplete(t *testing.T) {
 		"weir.job-summary":     8, "weir.jobs": 1,
 		"weir.progress": 64, "weir.merge-progress": 1, "weir.rejects": 1, "weir.schemas": 1,
 		"weir.findings": 1, "weir.find-progress": 8, "weir.find-state": 8,
+		"weir.facts": 1,
 	}
 	if diff := cmp.Diff(want, partitions); diff != "" {
 		t.Error(diff)

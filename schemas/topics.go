@@ -22,6 +22,7 @@ const (
 	TopicFindings      = "findings"
 	TopicFindProgress  = "find-progress"
 	TopicFindState     = "find-state"
+	TopicFacts         = "facts"
 )
 
 // MaxMessageBytes is the largest record batch that our topics take. A Tick that lists 100,000 nodes fits.
@@ -97,6 +98,7 @@ func Topics(prefix string, z Sizes) []Topic {
 		{TopicFindings, 1, 0, rewritten, "job_id/restart/rule", "Finding"},
 		{TopicFindProgress, z.JobSummary, 0, compacted, "partition", "Progress"},
 		{TopicFindState, z.JobSummary, 0, rewritten, "job_id/restart", "FindState"},
+		{TopicFacts, 1, 0, rewritten, "node, or slurm/node", "NodeFacts"},
 		{TopicSchemas, 1, 0, compacted, "fingerprint", "schema text"},
 	}
 	for i := range table {

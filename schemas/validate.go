@@ -38,6 +38,12 @@ const (
 	maxSeconds    = 1 << 32       // of a time limit
 	maxBytes      = 1 << 60       // of a node's memory
 
+	maxFactBytes = 128  // of a text about a node
+	maxThreads   = 64   // of one core
+	maxNICs      = 256  // network ports of one node
+	maxRate      = 1e15 // bit/s of a network port
+	maxPeak      = 1e18 // FLOP/s or bytes/s of a node
+
 	maxHostBytes   = 253 // of a host's name in DNS
 	minSecretBytes = 16
 	maxSecretBytes = 64

@@ -6,7 +6,7 @@ import (
 	"github.com/weirhpc/weir/naming"
 )
 
-// The records of agents: CounterBatch, NodeSummary, Gap.
+// The records of agents: CounterBatch, NodeSummary, Gap, NodeFacts.
 
 // validate checks the rules that all records of agents share. It refuses the id of the whole machine, because only
 // collectors make records of it.
@@ -169,4 +169,87 @@ func (g *Gap) Validate() error {
 		return err
 	}
 	return checkTime("last_interval_start", g.LastIntervalStart)
+}
+
+// Validate implements Record. Readers compare each record with its key: it speaks for its own node alone.
+func (f *NodeFacts) Validate() error {
+	switch {
+	case !naming.Valid(f.Cluster):
+		return invalid("cluster", "%.80q is not a name", f.Cluster)
+	case !naming.Valid(f.Node):
+		return invalid("node", "%.80q is not a host's name", f.Node)
+	case f.Source != FactsAgent && f.Source != FactsSlurm:
+		return invalid("source", "%.80q is not %s or %s", f.Source, FactsAgent, FactsSlurm)
+	case len(f.Gpus) > maxDevices:
+		return invalid("gpus", "%d are more than %d", len(f.Gpus), maxDevices)
+	case len(f.Nics) > maxNICs:
+		return invalid("nics", "%d are more than %d", len(f.Nics), maxNICs)
+	}
+	if err := checkTime("read_at", f.ReadAt); err != nil {
+		return err
+	}
+	for _, text := range []struct{ field, value string }{
+		{"boot_id", f.BootID},
+		{"version", f.Version},
+		{"kernel", f.Kernel},
+		{"cpu_model", f.CPUModel},
+		{"peak_flops_from", f.PeakFlopsFrom},
+		{"peak_mem_bw_from", f.PeakMemBWFrom},
+	} {
+		if err := checkFact(text.field, text.value); err != nil {
+			return err
+		}
+	}
+	for _, number := range []struct {
+		field       string
+		value, most int64
+	}{
+		{"cpus", int64(f.CPUs), maxCPUs},
+		{"threads_per_core", int64(f.ThreadsPerCore), maxThreads},
+		{"sockets", int64(f.Sockets), maxDevices},
+		{"numa_nodes", int64(f.NumaNodes), maxDevices},
+		{"memory", f.Memory, maxBytes},
+	} {
+		if number.value < 0 || number.value > number.most {
+			return invalid(number.field, "%d is not in 0 to %d", number.value, number.most)
+		}
+	}
+	return f.checkRates()
+}
+
+// checkRates checks the peaks of a node, its GPUs and its network ports.
+func (f *NodeFacts) checkRates() error {
+	for _, peak := range []struct {
+		field string
+		value float64
+	}{{"peak_flops", f.PeakFlops}, {"peak_mem_bw", f.PeakMemBW}} {
+		if !finite(peak.value) || peak.value < 0 || peak.value > maxPeak {
+			return invalid(peak.field, "%g is not in 0 to %g", peak.value, float64(maxPeak))
+		}
+	}
+	for _, g := range f.Gpus {
+		if err := checkFact("gpus.model", g.Model); err != nil {
+			return err
+		}
+		if g.Memory < 0 || g.Memory > maxBytes {
+			return invalid("gpus.memory", "%d is not in 0 to %d", g.Memory, int64(maxBytes))
+		}
+	}
+	for _, n := range f.Nics {
+		if err := checkFact("nics.name", n.Name); err != nil {
+			return err
+		}
+		if n.Rate < 0 || n.Rate > maxRate {
+			return invalid("nics.rate", "%d is not in 0 to %d", n.Rate, int64(maxRate))
+		}
+	}
+	return nil
+}
+
+// checkFact checks a text of NodeFacts, which commands print.
+func checkFact(field, text string) error {
+	if len(text) > maxFactBytes || !isPrintable(text) {
+		return invalid(field, "%.80q is not at most %d bytes of printable UTF-8", text, maxFactBytes)
+	}
+	return nil
 }

@@ -256,7 +256,7 @@ func TestTopicSettings(t *testing.T) {
 			if segment > 0 {
 				want["segment.bytes"] = "1048576"
 			}
-			if name == TopicFindings || name == TopicFindState { // written again and again
+			if name == TopicFindings || name == TopicFindState || name == TopicFacts { // written again and again
 				want["segment.ms"] = "3600000"
 				want["segment.bytes"] = cmp.Or(want["segment.bytes"], "67108864")
 			}
