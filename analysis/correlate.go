@@ -33,7 +33,7 @@ func (s *Sources) Correlate(ctx context.Context, jobID, a, b string, ask Ask) (*
 	ctx, cancel := context.WithTimeout(ctx, 2*topics.ReadTimeout)
 	defer cancel()
 	ask.Metrics = []string{a, b}
-	l, err := s.loader(nil, jobID, ask)
+	l, err := s.loader(ctx, nil, jobID, ask)
 	if err != nil {
 		return nil, err
 	}

@@ -86,6 +86,12 @@ func LoadLines(ctx context.Context, cfg config.Config, a ListAsk) (*view.Lists, 
 			return nil, err
 		}
 		defer r.Close()
+		if cfg.Machine, err = topics.Machine(limited, r, cfg); err != nil {
+			return nil, err
+		}
+		if l.types, err = nodetypes.New(cfg.Machine); err != nil {
+			return nil, err
+		}
 		if err := l.fromTopics(limited, r); err != nil {
 			return nil, err
 		}

@@ -114,20 +114,23 @@ func newLoader(ctx context.Context, cfg config.Config, set *rules.Set, jobID str
 	if err != nil {
 		return nil, err
 	}
-	return s.loader(set, jobID, a)
+	l, err := s.loader(ctx, set, jobID, a)
+	if err != nil {
+		s.Close()
+	}
+	return l, err
 }
 
 // loader returns a loader of a job. It is used once.
-func (s *Sources) loader(set *rules.Set, jobID string, a Ask) (*loader, error) {
-	types, err := nodetypes.New(s.cfg.Machine)
-	if err != nil {
+func (s *Sources) loader(ctx context.Context, set *rules.Set, jobID string, a Ask) (*loader, error) {
+	if err := s.knowNodes(ctx); err != nil {
 		return nil, err
 	}
 	if set == nil {
 		set = &rules.Set{}
 	}
 	return &loader{
-		Sources: s, topic: s.reader(), ask: a, set: set, types: types, name: jobID, job: &view.Job{},
+		Sources: s, topic: s.reader(), ask: a, set: set, types: s.types, name: jobID, job: &view.Job{},
 		chosen: chosen{span: always}, shares: map[string][]quantile.Summary{}, reads: set.Reads(),
 		mostRules: watchedAtMost, looked: func() {},
 	}, nil

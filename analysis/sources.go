@@ -13,6 +13,7 @@ import (
 	"github.com/weirhpc/weir/analysis/archive"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/sink/totals"
@@ -45,6 +46,7 @@ type Sources struct {
 	ids   map[string]bool
 	lives map[string]lives             // of each id, from both sources; nil: not read yet
 	found map[string][]schemas.Finding // of the topic, by job; nil: not read yet
+	types *nodetypes.Types             // of nodes; nil: not read yet
 }
 
 // Open returns the sources of jobs and arrays with these IDs once a broker answers, if brokers are asked. The caller
@@ -71,6 +73,24 @@ func openOne(ctx context.Context, cfg config.Config, a Ask, name string) (*Sourc
 	}
 	return Open(ctx, cfg, a, id)
 }
+
+// knowNodes completes the node types of the configuration by the facts about nodes on the topic.
+func (s *Sources) knowNodes(ctx context.Context) error {
+	if s.types != nil {
+		return nil
+	}
+	machine, err := topics.Machine(ctx, s.topic, s.cfg)
+	if err == nil {
+		s.types, err = nodetypes.New(machine)
+	}
+	if err == nil {
+		s.cfg.Machine = machine
+	}
+	return err
+}
+
+// Machine returns the node types by which the jobs were loaded.
+func (s *Sources) Machine() []config.NodeType { return s.cfg.Machine }
 
 // Close ends the client.
 func (s *Sources) Close() {
@@ -160,7 +180,7 @@ func (s *Sources) Tasks(ctx context.Context, array string) (tasks map[int64]stri
 func (s *Sources) Load(ctx context.Context, set *rules.Set, jobID string, a Ask) (*view.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*topics.ReadTimeout)
 	defer cancel()
-	l, err := s.loader(set, jobID, a)
+	l, err := s.loader(ctx, set, jobID, a)
 	if err != nil {
 		return nil, err
 	}

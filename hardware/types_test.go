@@ -80,11 +80,13 @@ func TestTypes(t *testing.T) {
 			},
 		},
 		"Slurm fills what no agent reports": {
-			nil, []*schemas.NodeFacts{facts("n1", slurm)},
+			nil,
+			[]*schemas.NodeFacts{facts("n1", slurm)},
 			[]string{"96cpu-190GiB-4gpu n1: 96/2 cpus, 4 gpus, 190 GiB, 0 FLOP/s, 0 B/s"},
 		},
 		"an agent counts before Slurm": {
-			nil, []*schemas.NodeFacts{facts("n1", slurm), facts("n1", nil)},
+			nil,
+			[]*schemas.NodeFacts{facts("n1", slurm), facts("n1", nil)},
 			[]string{"96cpu-200GiB n1: 96/2 cpus, 0 gpus, 200 GiB, 3e+12 FLOP/s, 2.5e+11 B/s"},
 		},
 		"the configuration counts before an agent": {

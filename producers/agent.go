@@ -50,7 +50,7 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	f.surveys = cfg.Agent.Topology.Enabled
+	f.surveys, f.tells = cfg.Agent.Topology.Enabled, true
 	if a, err := newAlarm(ctx); err == nil {
 		defer a.close()
 		f.pause = a.pause
@@ -117,6 +117,7 @@ type fleet struct {
 	pause func(ctx context.Context, d time.Duration) bool
 
 	surveys bool // this process is a node's agent, and may measure latencies
+	tells   bool // likewise, and it reports the hardware
 
 	triggers chan trigger // the newest trigger, until the sampling loop takes it; nil if the clock calls
 
@@ -179,7 +180,7 @@ func (f *fleet) clientOpts(ctx context.Context) ([]kgo.Opt, error) {
 
 // serve runs three loops until ctx ends: one follows the routes, one samples and forms records, one sends. Simulated
 // nodes may run several senders. The senders end last. If configured, a further loop hears triggers, and another obeys
-// topology orders.
+// topology orders. The agent of a node also reports its hardware.
 func (f *fleet) serve(ctx context.Context) error {
 	r, err := newFollower(f)
 	if err != nil {
@@ -203,6 +204,9 @@ func (f *fleet) serve(ctx context.Context) error {
 	}
 	if f.surveys {
 		loops.Go(func() { f.survey(ctx) })
+	}
+	if f.tells {
+		loops.Go(func() { f.tell(ctx, publishers[0]) })
 	}
 
 	// The route on disk is older than this start, and may direct records to partitions that their jobs have left. If

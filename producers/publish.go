@@ -160,9 +160,11 @@ func (p *publisher) nudge() {
 
 // partitioner is kgo.ManualPartitioner, since the partition was fixed when the record was formed. It also notes the
 // number of partitions, because the client's error does not reveal that a partition is missing.
-func (p *publisher) partitioner(string) func(*kgo.Record, int) int {
+func (p *publisher) partitioner(topic string) func(*kgo.Record, int) int {
 	return func(r *kgo.Record, partitions int) int {
-		p.partitions.Store(int32(partitions))
+		if topic == p.topic { // the other one has the facts
+			p.partitions.Store(int32(partitions))
+		}
 		return int(r.Partition)
 	}
 }

@@ -189,17 +189,17 @@ func checkOrder(t *testing.T, trace [][2]string) {
 	for _, e := range trace {
 		action, path := e[0], e[1]
 		switch action {
-		case ActMakeDir:
+		case actMakeDir:
 			if !made[path] {
 				made[path], pending[filepath.Dir(path)] = true, true
 			}
-		case ActSyncDir:
+		case actSyncDir:
 			delete(pending, path)
-		case ActCreate:
+		case actCreate:
 			temp = path
-		case ActSync:
+		case actSync:
 			synced[path] = true
-		case ActLink:
+		case actLink:
 			if !synced[temp] {
 				t.Fatalf("%s is linked before it is synced", path)
 			}

@@ -116,9 +116,9 @@ func TestCommitWaitsForReplacement(t *testing.T) {
 	var linked, synced time.Time
 	a := openTest(t, t.TempDir(), func(action, _ string) error {
 		switch action {
-		case ActLink:
+		case actLink:
 			linked = time.Now()
-		case ActSyncDir:
+		case actSyncDir:
 			synced = time.Now()
 		}
 		return nil
@@ -187,7 +187,7 @@ func TestReplacementLeftBetweenTwoRenames(t *testing.T) {
 func TestDateOnAnotherFileSystem(t *testing.T) {
 	refused := false
 	a := openTest(t, t.TempDir(), func(action, _ string) error {
-		if action == ActLink && !refused {
+		if action == actLink && !refused {
 			refused = true
 			return syscall.EXDEV
 		}
@@ -207,7 +207,7 @@ func TestDateOnAnotherFileSystem(t *testing.T) {
 func TestTemporaryFilesAreOutOfReach(t *testing.T) {
 	var seen []string
 	a := openTest(t, t.TempDir(), func(action, path string) error {
-		if action == ActCreate {
+		if action == actCreate {
 			seen = append(seen, path)
 		}
 		return nil

@@ -111,12 +111,16 @@ type topReader struct {
 
 // openTop reads the topics up to their ends.
 func openTop(ctx context.Context, cfg config.Config) (*topReader, error) {
-	types, err := nodetypes.New(cfg.Machine)
+	r, err := topics.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	r, err := topics.Open(ctx, cfg)
+	types := &nodetypes.Types{}
+	if cfg.Machine, err = topics.Machine(ctx, r, cfg); err == nil {
+		types, err = nodetypes.New(cfg.Machine)
+	}
 	if err != nil {
+		r.Close()
 		return nil, err
 	}
 	t := &topReader{

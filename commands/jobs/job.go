@@ -197,6 +197,7 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	if f.html != "" {
+		cfg.Machine = sources.Machine()
 		return jobsPage(c.Context(), cfg, ask, f.html, jobs)
 	}
 	return f.show(out, style, set, jobs)

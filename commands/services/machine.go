@@ -1,14 +1,9 @@
 package services
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
-
-	"golang.org/x/sys/unix"
-
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/config/nodetypes"
+	"github.com/weirhpc/weir/hardware"
 	"github.com/weirhpc/weir/topology"
 
 	"github.com/weirhpc/weir/commands/reading"
@@ -20,18 +15,14 @@ func CheckMachine(cfg config.Config) error {
 	return err
 }
 
-// runningMachine returns the machine of `weir up`: this host with its CPUs and memory, and the simulated nodes.
+// runningMachine returns the machine of `weir up`: this host as the kernel describes it, and the simulated nodes. The
+// agent reports the same facts. In the configuration they also serve commands that read the archive once all has ended.
 func runningMachine(cfg config.Config, load reading.LoadFlags) []config.NodeType {
-	host := config.NodeType{Name: "host", Nodes: cfg.Agent.Node}
-	if online, err := os.ReadFile(filepath.Join(cfg.Agent.SysPath, "devices/system/cpu/online")); err == nil {
-		if cpus, err := config.CPUList(strings.TrimSpace(string(online))); err == nil {
-			host.CPUs = len(cpus)
-		}
+	host := config.NodeType{}
+	if facts, err := hardware.Read(cfg.Agent.ProcPath, cfg.Agent.SysPath); err == nil {
+		host = hardware.TypeOf(&facts)
 	}
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) == nil {
-		host.Memory = int64(info.Totalram * uint64(info.Unit))
-	}
+	host.Name, host.Nodes = "host", cfg.Agent.Node
 	if load.Nodes == 0 {
 		return []config.NodeType{host}
 	}

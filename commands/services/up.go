@@ -209,9 +209,13 @@ func (f upFlags) source(cfg config.Config) scheduler.Source {
 	if f.jobs != "" {
 		sources = append(sources, scheduler.NewFileSource(f.jobs))
 	} else {
-		sources = append(sources, scheduler.Fixed(scheduler.Job{Job: schemas.Job{
+		job := schemas.Job{
 			JobID: hostJob, Name: "this machine", Nodes: []string{cfg.Agent.Node}, Start: new(int64), State: "RUNNING",
-		}}))
+		}
+		if gpus := cfg.Machine[0].GPUs; gpus != nil { // it holds all of this host
+			job.Gpus = new(int32(*gpus))
+		}
+		sources = append(sources, scheduler.Fixed(scheduler.Job{Job: job}))
 	}
 	if f.Load.Nodes > 0 {
 		sources = append(sources, f.Load.Jobs(cfg.Interval))

@@ -44,21 +44,50 @@ func New(all []config.NodeType) (*Types, error) {
 	return t, errors.Join(faults...)
 }
 
-// Of returns the type that all of the nodes share, or the zero type.
+// Of returns the type that all of the nodes share. If they have several types, it returns the facts in which these
+// agree, without a name. A node without a type leaves nothing in common.
 func (t *Types) Of(nodes []string) config.NodeType {
 	if t == nil || len(nodes) == 0 {
 		return config.NodeType{}
 	}
-	common := t.index(nodes[0])
-	for _, n := range nodes[1:] {
-		if t.index(n) != common {
-			return config.NodeType{}
-		}
-	}
-	if common < 0 {
+	first := t.index(nodes[0])
+	if first < 0 {
 		return config.NodeType{}
 	}
-	return t.all[common]
+	common, last := t.all[first], first
+	for _, n := range nodes[1:] {
+		i := t.index(n)
+		if i < 0 {
+			return config.NodeType{}
+		}
+		if i != last {
+			common, last = shared(common, t.all[i]), i
+		}
+	}
+	return common
+}
+
+// shared returns the facts in which two types agree.
+func shared(a, b config.NodeType) (c config.NodeType) {
+	if a.CPUs == b.CPUs {
+		c.CPUs = a.CPUs
+	}
+	if a.ThreadsPerCore == b.ThreadsPerCore {
+		c.ThreadsPerCore = a.ThreadsPerCore
+	}
+	if a.GPUs != nil && b.GPUs != nil && *a.GPUs == *b.GPUs {
+		c.GPUs = a.GPUs
+	}
+	if a.Memory == b.Memory {
+		c.Memory = a.Memory
+	}
+	if a.PeakFlops == b.PeakFlops {
+		c.PeakFlops = a.PeakFlops
+	}
+	if a.PeakMemBW == b.PeakMemBW {
+		c.PeakMemBW = a.PeakMemBW
+	}
+	return c
 }
 
 // Threads returns how many threads a core of these nodes has. Without nodes it is the number that all types have in

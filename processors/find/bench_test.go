@@ -34,7 +34,7 @@ func BenchmarkFinder(b *testing.B) {
 	slices.Sort(names)
 	types, _ := nodetypes.New(nil)
 	nobody := func(schemas.JobKey) *schemas.Job { return nil }
-	f, err := newFinder(foldtest.Cluster, set, types, false, nobody, nil, slices.Values[[]*schemas.FindState](nil))
+	f, err := newFinder(foldtest.Cluster, set, typesOf(types), false, nobody, nil, slices.Values[[]*schemas.FindState](nil))
 	if err != nil {
 		b.Fatal(err)
 	}

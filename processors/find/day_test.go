@@ -43,7 +43,7 @@ func newDayOfFind(t testing.TB) *dayOfFind {
 	}
 	d := &dayOfFind{t: t, known: newKnownJobs()}
 	none := func(func(*schemas.FindState) bool) {}
-	d.f, err = newFinder(foldtest.Cluster, busyRules(t), types, false, d.known.get, nil, none)
+	d.f, err = newFinder(foldtest.Cluster, busyRules(t), typesOf(types), false, d.known.get, nil, none)
 	if err != nil {
 		t.Fatal(err)
 	}

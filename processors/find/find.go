@@ -14,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/processors/fold"
@@ -25,19 +24,18 @@ import (
 // Run watches the jobs of the partitions of job-summary that its group gives it, by the rules of set. It writes
 // findings, as processors.Collect writes summaries.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *processors.Metrics, set *rules.Set) error {
-	types, err := nodetypes.New(cfg.Machine)
+	types, err := newKnownTypes(cfg, log)
 	if err != nil {
 		return err
 	}
 	ctx, end := context.WithCancel(ctx)
-	jobs, followed := newKnownJobs(), make(chan struct{})
+	jobs := newKnownJobs()
 	closed := &closings{cfg: cfg, log: log}
-	go func() {
-		defer close(followed)
-		// The loops log that brokers are away.
-		jobs.follow(ctx, cfg, log, kafka.NewBrokers(slog.New(slog.DiscardHandler)))
-	}()
-	defer func() { end(); <-followed }()
+	var followers sync.WaitGroup
+	// The loops log that brokers are away.
+	followers.Go(func() { jobs.follow(ctx, cfg, log, kafka.NewBrokers(slog.New(slog.DiscardHandler))) })
+	followers.Go(func() { types.follow(ctx) })
+	defer func() { end(); followers.Wait() }()
 
 	input, progress := cfg.Prefix+schemas.TopicJobSummary, cfg.Prefix+schemas.TopicFindProgress
 	turn := make(chan struct{}, 1) // of a partition to read its states: the memory of one start is enough
@@ -55,6 +53,9 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *proc
 			if err := jobs.wait(ctx, of.Admin, topic); err != nil {
 				return nil, fmt.Errorf("waiting for the jobs of %s: %w", topic, err)
 			}
+			if err := types.wait(ctx); err != nil {
+				return nil, err
+			}
 			select {
 			case turn <- struct{}{}:
 				defer func() { <-turn }()
@@ -65,7 +66,7 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *proc
 			if err != nil {
 				return nil, err
 			}
-			f, err := newFinder(cfg.Cluster, set, types, cfg.Find.Possible, jobs.get, last, states)
+			f, err := newFinder(cfg.Cluster, set, types.get, cfg.Find.Possible, jobs.get, last, states)
 			if err != nil {
 				return nil, err
 			}

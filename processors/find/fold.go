@@ -31,7 +31,7 @@ type finder struct {
 	fold.Ledger
 	cluster  string
 	set      *rules.Set
-	types    *nodetypes.Types
+	types    func() *nodetypes.Types // as they are known now
 	possible bool
 	known    func(schemas.JobKey) *schemas.Job // of topic jobs, as far as it was read; nil: it does not have the job
 
@@ -74,7 +74,7 @@ const (
 // newFinder continues from p and the states that were committed with it. It keeps none of the states. Together with
 // the jobs that it makes of them they would take twice the memory.
 func newFinder(
-	cluster string, set *rules.Set, types *nodetypes.Types, possible bool, known func(schemas.JobKey) *schemas.Job,
+	cluster string, set *rules.Set, types func() *nodetypes.Types, possible bool, known func(schemas.JobKey) *schemas.Job,
 	p *schemas.Progress, states iter.Seq[*schemas.FindState],
 ) (*finder, error) {
 	f := &finder{

@@ -116,7 +116,7 @@ func (s *finds) restart() {
 		states = append(states, s.states[key])
 	}
 	known := func(key schemas.JobKey) *schemas.Job { return s.jobs[key] }
-	if s.f, err = newFinder(foldtest.Cluster, s.set, types, false, known, s.last, slices.Values(states)); err != nil {
+	if s.f, err = newFinder(foldtest.Cluster, s.set, typesOf(types), false, known, s.last, slices.Values(states)); err != nil {
 		s.t.Fatal(err)
 	}
 	s.f.mostAwake, s.f.keptMs = cmp.Or(s.mostAwake, mostAwake), findingsKeptMs
@@ -849,7 +849,7 @@ func TestNewerState(t *testing.T) {
 	bad := *good
 	bad.State = []byte(`{"version":2}`)
 	states := slices.Values([]*schemas.FindState{&bad})
-	_, err := newFinder(foldtest.Cluster, s.set, nil, false, s.f.known, s.last, states)
+	_, err := newFinder(foldtest.Cluster, s.set, typesOf(nil), false, s.f.known, s.last, states)
 	if !errors.Is(err, errNewerState) {
 		t.Errorf("a newer state: %v", err)
 	}
@@ -1040,4 +1040,9 @@ func TestFinderSurvivesCrashes(t *testing.T) {
 	if replays == 0 || findings == 0 || counts.Late == 0 || counts.Duplicate == 0 {
 		t.Errorf("%d records to replay, %d findings, %+v: the test proves nothing", replays, findings, counts)
 	}
+}
+
+// typesOf returns node types that stay as they are.
+func typesOf(types *nodetypes.Types) func() *nodetypes.Types {
+	return func() *nodetypes.Types { return types }
 }

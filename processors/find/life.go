@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirhpc/weir/config/nodetypes"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/processors/fold"
 	"github.com/weirhpc/weir/rules"
@@ -17,12 +18,13 @@ type watched struct {
 	watch   *rules.Watch // nil: it is asleep, or the job is over
 	asleep  []byte       // its state, packed
 	ended   bool
-	job     []byte       // its record as the rules know it; empty: none
-	told    *schemas.Job // the record that job was made from
-	over    bool         // the job is over by its record
-	endMs   *int64       // nil: nobody knows it
-	startMs *int64       // when it began, by its record
-	asOf    int64        // the newest interval
+	job     []byte           // its record as the rules know it; empty: none
+	told    *schemas.Job     // the record that job was made from
+	types   *nodetypes.Types // by which watch knows the job's nodes
+	over    bool             // the job is over by its record
+	endMs   *int64           // nil: nobody knows it
+	startMs *int64           // when it began, by its record
+	asOf    int64            // the newest interval
 	savedState
 
 	changed    bool  // the rules may have findings due
@@ -94,9 +96,9 @@ func (f *finder) learns(now time.Time) bool {
 	return true
 }
 
-// learn takes the news of topic jobs about the jobs that run, and ends the jobs that are over. through returns the
-// interval up to which everything is folded, or never. A job whose summaries wait, or are not made yet, does not end
-// by the clock.
+// learn takes the news of topic jobs about the jobs that run, and the facts about their nodes, and ends the jobs that
+// are over. through returns the interval up to which everything is folded, or never. A job whose summaries wait, or are
+// not made yet, does not end by the clock.
 func (f *finder) learn(nowMs int64, through func() int64) fold.Effects {
 	var fx fold.Effects
 	fx.Delete(f.leaving...) // before a new finding of the same key
@@ -114,8 +116,9 @@ func (f *finder) learn(nowMs int64, through func() int64) fold.Effects {
 		if w.heard != w.last {
 			w.heard, w.heardMs = w.last, nowMs
 		}
-		if fresh && w.watch != nil {
+		if types := f.types(); w.watch != nil && (fresh || w.types != types) {
 			w.watch.Know(f.jobOf(w))
+			w.types = types
 		}
 		atMs, closed := w.deadline(j, replaced)
 		switch {

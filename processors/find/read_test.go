@@ -42,7 +42,7 @@ func TestStatesAreFreed(t *testing.T) {
 			}
 		}
 	}
-	f, err := newFinder(foldtest.Cluster, s.set, nil, false, s.f.known, s.last, states)
+	f, err := newFinder(foldtest.Cluster, s.set, typesOf(nil), false, s.f.known, s.last, states)
 	if err != nil || len(f.jobs) != 4 || len(seen) != 4 {
 		t.Errorf("%d states, %d jobs: %v", len(seen), len(f.jobs), err)
 	}

@@ -110,7 +110,7 @@ func (f *finder) jobOf(w *watched) rules.Job {
 			j = known
 		}
 	}
-	return rules.JobOf(f.cluster, j, f.types)
+	return rules.JobOf(f.cluster, j, f.types())
 }
 
 // save adds the FindState of a job. If the rules cannot encode theirs, a replay reads the job's summaries instead.
