@@ -117,7 +117,7 @@ func lifeOf(j *rules.Job) table.Life {
 // not counted.
 func (h *historian) life(ctx context.Context, x *archive.Index, job rules.Job) error {
 	w := &watcher{
-		job: func() rules.Job { return job }, possible: h.possible, live: true, set: h.set, reads: h.reads,
+		job: func() rules.Job { return job }, possible: h.possible, set: h.set, reads: h.reads,
 		of: map[int64]*rules.Interval{},
 	}
 	for _, date := range x.Dates(job.Key) {

@@ -186,6 +186,38 @@ func TestPossibleFindingsAreTheSame(t *testing.T) {
 	}
 }
 
+// TestHistoryClosesFindings: a problem that went away during the life is a closed finding, as live, which saw it open.
+func TestHistoryClosesFindings(t *testing.T) {
+	set, d := ruleSetOf(t), &disk{dir: t.TempDir()}
+	m := measure(rand.New(rand.NewPCG(16, 25)), "47", 0, loadStart, 60_000, 60, "alpha", "beta")
+	for i, s := range m.summaries {
+		above, below := 2.0, 1.0
+		if i > 8 {
+			above, below = below, above
+		}
+		low := make([]float64, 11) // so that high-alpha, which silences both, does not hold
+		s.Metrics[0].Deciles, s.Metrics[0].Lo, s.Metrics[0].Hi = &low, nil, nil
+		s.Metrics[0].Mean, s.Metrics[1].Mean = &above, &below
+	}
+	d.jobs(t, m.job)
+	d.append(t, m.summaries, 30)
+	want := live(set, &m, false)
+	closed := func(f schemas.Finding) bool { return f.Rule == "both" && f.State == schemas.FindingClosed }
+	if !slices.ContainsFunc(want, closed) {
+		t.Fatalf("live closes nothing: %+v", want)
+	}
+	_, err := History(t.Context(), config.Default(), d.dir, set, time.Time{},
+		func(_ rules.Job, f []schemas.Finding) error {
+			if !bytes.Equal(encoded(t, f), encoded(t, want)) {
+				t.Errorf("history finds %+v, want %+v", f, want)
+			}
+			return nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestHistoryBesideACompaction: rules run without the lock of the archive, so that a compaction need not wait. What it
 // replaces is found again, whether the file was still open or not.
 func TestHistoryBesideACompaction(t *testing.T) {

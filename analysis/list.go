@@ -282,19 +282,9 @@ func (l *lister) total(line *view.JobLine, t *totals.Total) {
 	}
 }
 
-// numbers sets the numbers of a line that come from one metric. Memory of the job itself counts only if no metric
-// measured the memory of its nodes.
+// numbers sets the numbers of a line that come from one metric, and the number by which the list is sorted.
 func (l *lister) numbers(line *view.JobLine, metric string, mean *float64, d [11]*float64) {
-	switch {
-	case metric == "cpu_idle" && mean != nil:
-		busy := view.Busy(*mean, l.types.Of(line.Nodes))
-		line.Busy = &busy
-	case metric == "cpu_user" && d[9] != nil && d[1] != nil:
-		spread := *d[9] - *d[1]
-		line.Spread = &spread
-	case metric == "mem_used" || metric == "job_mem_used" && line.MemPerNode == nil:
-		line.MemPerNode = d[10]
-	}
+	line.Take(metric, mean, d, l.types.Of(line.Nodes))
 	if metric == l.by.metric {
 		if line.Of[l.ask.Sort] = mean; l.by.decile >= 0 {
 			line.Of[l.ask.Sort] = d[l.by.decile]

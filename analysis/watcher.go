@@ -16,7 +16,6 @@ import (
 type watcher struct {
 	job        func() rules.Job // is called once rows are there
 	possible   bool
-	live       bool // interim findings are taken on the way, as find takes them: the final ones depend on them
 	set        *rules.Set
 	reads      map[string]bool // metrics that rules name
 	width      int             // the number of these metrics among the job's
@@ -59,9 +58,7 @@ func (w *watcher) fold() {
 	}
 	for _, at := range slices.Sorted(maps.Keys(w.of)) {
 		iv := w.of[at]
-		if w.watch.Add(iv) && w.live {
-			w.watch.Due(nil)
-		}
+		w.watch.Add(iv) // interim findings are left: the final ones replace them
 		if w.severities != nil {
 			w.now = w.watch.Severities(iv, w.now[:0])
 			w.severities.add(at, w.now)

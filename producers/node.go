@@ -102,7 +102,7 @@ func (f *fleet) form(n *node, s *sample) bool {
 
 	items, unknown := form(route, s, n.head)
 	n.head.Seq += int64(len(items))
-	n.sayUnknown(unknown, f.log)
+	n.logUnknown(unknown, f.log)
 
 	f.mu.Lock()
 	first := n.ring.push(items)
@@ -118,8 +118,8 @@ func (f *fleet) form(n *node, s *sample) bool {
 	return true
 }
 
-// sayUnknown logs the CPUs and GPUs that routes name and the node does not have, each of them once.
-func (n *node) sayUnknown(of lacking, log *slog.Logger) {
+// logUnknown logs the CPUs and GPUs that routes name and the node does not have, each of them once.
+func (n *node) logUnknown(of lacking, log *slog.Logger) {
 	if fresh := fresh(n.unknown, of.cpus); len(fresh) > 0 {
 		log.Warn("route names CPUs that the node does not have", "node", n.name, "cpus", fresh)
 	}

@@ -169,8 +169,8 @@ func (f *fleet) horizon(now time.Time) int64 {
 var errFutureRoute = errors.New("the balancer's clock was ahead, or this host's is behind: set it; " +
 	"the balancer's next plan replaces the route")
 
-// sayRoutes logs routes from the future, once and then every ten minutes.
-func (f *fleet) sayRoutes(now time.Time) {
+// logRoutes logs routes from the future, once and then every ten minutes.
+func (f *fleet) logRoutes(now time.Time) {
 	var future *schemas.Route // of the first node
 	futures := 0
 	f.mu.Lock()

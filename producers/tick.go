@@ -80,16 +80,16 @@ func (f *fleet) tick(ctx context.Context) {
 
 		publish := whole(last, now, f.cfg.Interval)
 		if last.boundary != 0 {
-			absent = f.sayAbsent(ctx, absent, publish, now)
+			absent = f.logAbsent(ctx, absent, publish, now)
 		}
-		f.sayRoutes(now.end)
+		f.logRoutes(now.end)
 		if publish {
 			f.notice(last.boundary)
 			without, ok := f.formAll(ctx, last, now)
 			if !ok {
 				return
 			}
-			routeless = f.sayRouteless(routeless, without)
+			routeless = f.logRouteless(routeless, without)
 		}
 		last = now
 	}
@@ -163,10 +163,10 @@ func (f *fleet) formAll(ctx context.Context, from, to moment) (routeless []strin
 // manyAbsent is the number of absent intervals in a row that is more than a hiccup of the machine.
 const manyAbsent = 5
 
-// sayAbsent logs an interval that is not published because one of its readings missed its boundary. It returns the
+// logAbsent logs an interval that is not published because one of its readings missed its boundary. It returns the
 // number of absent intervals in a row. Number manyAbsent is a warning: a machine or a clock that never keeps time
 // publishes nothing.
-func (f *fleet) sayAbsent(ctx context.Context, before int, publish bool, now moment) int {
+func (f *fleet) logAbsent(ctx context.Context, before int, publish bool, now moment) int {
 	if publish {
 		return 0
 	}
@@ -180,8 +180,8 @@ func (f *fleet) sayAbsent(ctx context.Context, before int, publish bool, now mom
 	return before + 1
 }
 
-// sayRouteless logs when the number of nodes without a route changes, and returns the new number.
-func (f *fleet) sayRouteless(before int, now []string) int {
+// logRouteless logs when the number of nodes without a route changes, and returns the new number.
+func (f *fleet) logRouteless(before int, now []string) int {
 	switch {
 	case len(now) == before:
 	case len(now) == 0:

@@ -7,9 +7,9 @@ import (
 	"github.com/expr-lang/expr/types"
 )
 
-// jobSays, nodeSays, wholeSays and quarterSays are the types of the names in an expression, except for metrics.
+// jobFields, nodeFields, wholeFields and quarterFields are the types of the names in an expression, except for metrics.
 type (
-	jobSays struct {
+	jobFields struct {
 		Nodes        float64 `expr:"nodes"`
 		Cores        float64 `expr:"cores"`
 		Gpus         float64 `expr:"gpus"`
@@ -23,7 +23,7 @@ type (
 		Queue        string  `expr:"queue"`
 		State        string  `expr:"state"`
 	}
-	nodeSays struct {
+	nodeFields struct {
 		CPUs           float64 `expr:"cpus"`
 		ThreadsPerCore float64 `expr:"threads_per_core"`
 		Memory         float64 `expr:"memory"`
@@ -32,14 +32,14 @@ type (
 		PeakMemBW      float64 `expr:"peak_mem_bw"`
 		Gpus           float64 `expr:"gpus"`
 	}
-	wholeSays struct {
+	wholeFields struct {
 		Mean    float64 `expr:"mean"`
 		D0      float64 `expr:"d0"`
 		D10     float64 `expr:"d10"`
 		Count   float64 `expr:"count"`
 		PerNode float64 `expr:"per_node"`
 	}
-	quarterSays struct {
+	quarterFields struct {
 		Mean float64 `expr:"mean"`
 		D0   float64 `expr:"d0"`
 		D10  float64 `expr:"d10"`
@@ -57,17 +57,17 @@ type (
 
 var (
 	metricNames = names[Metric]()
-	jobNames    = names[jobSays]()
-	nodeNames   = names[nodeSays]()
-	wholeNames  = names[wholeSays]()
+	jobNames    = names[jobFields]()
+	nodeNames   = names[nodeFields]()
+	wholeNames  = names[wholeFields]()
 )
 
 // inWords replaces the names of our types in the library's messages.
-var inWords = strings.NewReplacer("type rules.Metric", "a metric", "rules.Metric", "metric", "type rules.jobSays",
+var inWords = strings.NewReplacer("type rules.Metric", "a metric", "rules.Metric", "metric", "type rules.jobFields",
 
 	"job",
-	"rules.jobSays", "job", "type rules.nodeSays", "node", "rules.nodeSays", "node", "type rules.wholeSays",
-	"a metric over a life", "rules.wholeSays", "metric", "type rules.quarterSays", "a quarter", "rules.quarterSays",
+	"rules.jobFields", "job", "type rules.nodeFields", "node", "rules.nodeFields", "node", "type rules.wholeFields",
+	"a metric over a life", "rules.wholeFields", "metric", "type rules.quarterFields", "a quarter", "rules.quarterFields",
 	"quarter", "type map[string]interface {}", "p")
 
 // environment returns the types of all names that an expression may use.
@@ -76,13 +76,13 @@ func (c *compiler) environment() map[string]any {
 	for name := range c.rule.parameters {
 		parameters[name] = types.Float64
 	}
-	env := map[string]any{"job": jobSays{}, "node": nodeSays{}, "p": parameters}
+	env := map[string]any{"job": jobFields{}, "node": nodeFields{}, "p": parameters}
 	if !c.metrics {
 		return env
 	}
 	for name := range c.layout.known {
 		if env[name] = (Metric{}); c.life {
-			env[name] = wholeSays{}
+			env[name] = wholeFields{}
 		}
 	}
 	return env
@@ -98,9 +98,9 @@ func (c *compiler) functions() []expr.Option {
 	}
 	switch {
 	case c.life:
-		all = append(all, of("quarter", new(func(wholeSays, int) quarterSays)),
-			of("spread", new(func(wholeSays, int) float64)), of("spread_most", new(func(wholeSays, int) float64)),
-			of("rising", new(func(wholeSays) bool)))
+		all = append(all, of("quarter", new(func(wholeFields, int) quarterFields)),
+			of("spread", new(func(wholeFields, int) float64)), of("spread_most", new(func(wholeFields, int) float64)),
+			of("rising", new(func(wholeFields) bool)))
 	case c.metrics:
 		all = append(all, of("above", new(func(Metric, float64) float64)),
 			of("sum_means", new(func(string, ...string) float64)))

@@ -201,7 +201,7 @@ func TestExpressionsAsTheLibrary(t *testing.T) {
 		}
 		env := map[string]any{
 			"cpu_idle": idle, "cpu_user": user, "p": map[string]any{"limit": 0.5},
-			"job": jobSays{
+			"job": jobFields{
 				Nodes: f.job[0], Cores: f.job[1], Gpus: f.job[2], DurationS: f.job[3], TimeLimitS: f.job[4],
 				MemRequested: f.job[5], SmtIdle: f.job[6],
 			},

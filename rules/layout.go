@@ -200,7 +200,7 @@ func (l *life) peaks(n []float64) {
 	}
 }
 
-// field returns a field by its index in wholeSays.
+// field returns a field by its index in wholeFields.
 func (w *whole) field(k int) float64 {
 	if w.count == 0 {
 		return math.NaN()
@@ -230,7 +230,7 @@ func (l *life) quarter(variant, col, q int) float64 {
 	return l.bins[variant].quarter(&l.layout.columns[col], l.fromMs, l.toMs, q)
 }
 
-// exact is a sum of two parts, so that the order of the terms hardly matters.
+// exact is a sum of two parts, so that the order of the terms hardly matters (Neumaier). The audit has its own.
 type exact struct{ high, low float64 }
 
 func (s *exact) add(v float64) {

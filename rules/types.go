@@ -84,8 +84,8 @@ func JobOf(cluster string, j *schemas.Job, t *nodetypes.Types) Job {
 	k := Job{
 		Key: j.Identity(), Cluster: cluster, Name: j.Name, User: j.User, Account: j.Account, Queue: j.Queue,
 		State: j.State, Nodes: j.Nodes, Node: t.Of(j.Nodes),
-		StartMs: told(j.Start, 0), EndMs: told(j.End, 0), LimitS: told(j.TimeLimitS, -1),
-		MemRequested: told(j.MemRequestedBytes, -1), Cores: told(j.Cores, -1), Gpus: -1,
+		StartMs: valueOr(j.Start, 0), EndMs: valueOr(j.End, 0), LimitS: valueOr(j.TimeLimitS, -1),
+		MemRequested: valueOr(j.MemRequestedBytes, -1), Cores: valueOr(j.Cores, -1), Gpus: -1,
 	}
 	if strings.Contains(j.Reason, schemas.ReasonUnlisted) {
 		k.State = "" // it is unknown whether it has finished
@@ -99,8 +99,8 @@ func JobOf(cluster string, j *schemas.Job, t *nodetypes.Types) Job {
 	return k
 }
 
-// told returns a number of the scheduler, or unknown if it is missing.
-func told(v *int64, unknown int64) int64 {
+// valueOr returns a number of the scheduler, or unknown if it is missing.
+func valueOr(v *int64, unknown int64) int64 {
 	if v == nil {
 		return unknown
 	}

@@ -65,7 +65,8 @@ func momentsWith(groups []moments, lists ...[]float64) moments {
 	return m
 }
 
-// compensated is a sum that keeps its rounding error (Neumaier).
+// compensated is a sum that keeps its rounding error (Neumaier). Rules have such a sum too. The audit keeps its own: it
+// shares no arithmetic with the programs that it checks.
 type compensated struct{ sum, rest float64 }
 
 func (c *compensated) add(v float64) {

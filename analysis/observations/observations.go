@@ -207,8 +207,8 @@ func (a *Ask) chosen(ctx context.Context, each func(func(*schemas.Job)) error) (
 	return lives, err
 }
 
-// say reports progress.
-func (a *Ask) say(format string, args ...any) {
+// report hands on a text about the progress.
+func (a *Ask) report(format string, args ...any) {
 	if a.Progress != nil {
 		a.Progress(fmt.Sprintf(format, args...))
 	}

@@ -73,7 +73,7 @@ func (a *Ask) archived(ctx context.Context) (*selection.Table, error) {
 	if q.Jobs = lives; len(a.Jobs.IDs) == 1 {
 		q.Job = a.Jobs.IDs[0]
 	}
-	a.say("looking for jobs in the archive %s since %s", a.Dir, q.First)
+	a.report("looking for jobs in the archive %s since %s", a.Dir, q.First)
 	x, err := archive.Open(ctx, a.Dir, q)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (a *Ask) archived(ctx context.Context) (*selection.Table, error) {
 			"shows the metrics of a job", errResponse, a.Responses[0], q.First)
 	}
 	for i, key := range keys {
-		a.say("job %s/%d: %d of %d jobs, %d intervals", key.JobID, key.Restart, i+1, len(keys), len(o.rows))
+		a.report("job %s/%d: %d of %d jobs, %d intervals", key.JobID, key.Restart, i+1, len(keys), len(o.rows))
 		if err := o.life(ctx, x, key); err != nil {
 			return nil, err
 		}
@@ -229,7 +229,7 @@ func Counters(ctx context.Context, cfg config.Config, a Ask) (*selection.Table, 
 	records := 0
 	err = r.Since(ctx, cfg.Prefix+schemas.TopicCounters, a.From, func(record *kgo.Record) error {
 		if records++; records%1000 == 0 {
-			a.say("%d records of topic %s%s, %d rows", records, cfg.Prefix, schemas.TopicCounters, len(o.rows))
+			a.report("%d records of topic %s%s, %d rows", records, cfg.Prefix, schemas.TopicCounters, len(o.rows))
 		}
 		v, err := schemas.Unmarshal(record.Value)
 		if err != nil {

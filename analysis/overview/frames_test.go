@@ -35,24 +35,24 @@ func TestNewestFrame(t *testing.T) {
 		t.Errorf("without summaries: %v", err)
 	}
 	for n, start := range i.Starts {
-		i.Tell(schemas.TopicJobSummary, "a/0", topicstest.Summary("a", 0, start, "x"))
+		i.WriteNow(schemas.TopicJobSummary, "a/0", topicstest.Summary("a", 0, start, "x"))
 		if n < len(i.Starts)-1 {
-			i.Tell(schemas.TopicJobSummary, "_system/0", topicstest.Summary(schemas.JobSystem, 0, start, "cpu_idle"))
+			i.WriteNow(schemas.TopicJobSummary, "_system/0", topicstest.Summary(schemas.JobSystem, 0, start, "cpu_idle"))
 		}
 	}
 	for _, id := range []string{"a", "gone"} {
-		i.Tell(schemas.TopicJobs, id+"/0", &schemas.Job{JobID: id, State: "RUNNING", User: "first"})
+		i.WriteNow(schemas.TopicJobs, id+"/0", &schemas.Job{JobID: id, State: "RUNNING", User: "first"})
 	}
-	i.Tell(schemas.TopicJobs, "a/0", &schemas.Job{JobID: "a", State: "RUNNING", User: "last"})
-	i.Tell(schemas.TopicJobs, "gone/0", nil)
+	i.WriteNow(schemas.TopicJobs, "a/0", &schemas.Job{JobID: "a", State: "RUNNING", User: "last"})
+	i.WriteNow(schemas.TopicJobs, "gone/0", nil)
 	for _, rule := range []string{"stays", "closes", "is-deleted"} {
-		i.Tell(schemas.TopicFindings, "a/0/"+rule, openFinding("a", rule))
+		i.WriteNow(schemas.TopicFindings, "a/0/"+rule, openFinding("a", rule))
 	}
 	closed := openFinding("a", "closes")
 	closed.State = schemas.FindingClosed
-	i.Tell(schemas.TopicFindings, "a/0/closes", closed)
-	i.Tell(schemas.TopicFindings, "a/0/is-deleted", nil)
-	i.Tell(schemas.TopicFindings, "rubbish", nil)
+	i.WriteNow(schemas.TopicFindings, "a/0/closes", closed)
+	i.WriteNow(schemas.TopicFindings, "a/0/is-deleted", nil)
+	i.WriteNow(schemas.TopicFindings, "rubbish", nil)
 
 	f, err := NewestFrame(t.Context(), i.Config)
 	if err != nil {
@@ -70,7 +70,7 @@ func TestNewestFrame(t *testing.T) {
 // TestNewestFrameWithoutFindings: an installation that runs no find may not have the topic.
 func TestNewestFrameWithoutFindings(t *testing.T) {
 	i := topicstest.New(t)
-	i.Tell(schemas.TopicJobSummary, "a/0", topicstest.Summary("a", 0, i.Starts[5], "x"))
+	i.WriteNow(schemas.TopicJobSummary, "a/0", topicstest.Summary("a", 0, i.Starts[5], "x"))
 	adm := kadm.NewClient(i.Client)
 	if _, err := adm.DeleteTopics(t.Context(), i.Config.Prefix+schemas.TopicFindings); err != nil {
 		t.Fatal(err)
@@ -86,8 +86,8 @@ func TestFollowFrames(t *testing.T) {
 	i.Every(time.Second)
 	i.Config.Interval = 20 * time.Second // a frame without the whole machine waits for ten seconds
 	for _, start := range i.Starts {
-		i.Tell(schemas.TopicJobSummary, "a/0", topicstest.Summary("a", 0, start, "x"))
-		i.Tell(schemas.TopicJobSummary, "_system/0", topicstest.Summary(schemas.JobSystem, 0, start))
+		i.WriteNow(schemas.TopicJobSummary, "a/0", topicstest.Summary("a", 0, start, "x"))
+		i.WriteNow(schemas.TopicJobSummary, "_system/0", topicstest.Summary(schemas.JobSystem, 0, start))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	frames, done := make(chan *machine.Frame), make(chan error, 1)
@@ -121,9 +121,9 @@ func TestFollowFrames(t *testing.T) {
 	}
 	for n := range int64(3) {
 		start, user := last+1000*(n+1), fmt.Sprint("u", n)
-		i.Tell(schemas.TopicJobs, "a/0", &schemas.Job{JobID: "a", State: "RUNNING", User: user})
+		i.WriteNow(schemas.TopicJobs, "a/0", &schemas.Job{JobID: "a", State: "RUNNING", User: user})
 		for _, job := range []string{"a", "b", schemas.JobSystem} {
-			i.Tell(schemas.TopicJobSummary, job+"/0", topicstest.Summary(job, 0, start, "x"))
+			i.WriteNow(schemas.TopicJobSummary, job+"/0", topicstest.Summary(job, 0, start, "x"))
 		}
 		f := next()
 		names := []string{}

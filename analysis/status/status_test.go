@@ -386,9 +386,9 @@ func TestRoutesOfNodesThatAreGone(t *testing.T) {
 	i := topicstest.New(t)
 	i.Config.Balance.Nodes = []string{"n1", "n2"}
 	for _, n := range []string{"n1", "n2"} {
-		i.Tell(schemas.TopicRoutes, n, &schemas.Route{Node: n, Epoch: 7, IntervalStart: 1})
+		i.WriteNow(schemas.TopicRoutes, n, &schemas.Route{Node: n, Epoch: 7, IntervalStart: 1})
 	}
-	i.Tell(schemas.TopicRoutes, "n1", nil)
+	i.WriteNow(schemas.TopicRoutes, "n1", nil)
 	s, err := Read(t.Context(), i.Config)
 	if err != nil || !slices.Equal(s.Routeless, []string{"n1"}) || s.Epoch != 7 || s.PlannedMs == nil ||
 		*s.PlannedMs != 1 {

@@ -148,9 +148,9 @@ func TestEmptyInstallation(t *testing.T) {
 func TestJobsThatAreGone(t *testing.T) {
 	i := topicstest.New(t)
 	for _, job := range []string{"n1", "n2"} {
-		i.Tell(schemas.TopicJobs, job+"/0", &schemas.Job{JobID: job, State: schemas.StateRunning, User: "ada"})
+		i.WriteNow(schemas.TopicJobs, job+"/0", &schemas.Job{JobID: job, State: schemas.StateRunning, User: "ada"})
 	}
-	i.Tell(schemas.TopicJobs, "n1/0", nil)
+	i.WriteNow(schemas.TopicJobs, "n1/0", nil)
 	rows, err := Jobs(t.Context(), i.Config)
 	if err != nil || len(rows) != 1 || rows[0].JobID != "n2" || rows[0].User != "ada" || rows[0].IntervalStart != nil {
 		t.Errorf("%+v, %v", rows, err)

@@ -170,17 +170,17 @@ func lineOf(j *view.Job) view.JobLine {
 		}
 		return &v
 	}
-	if m := metric(j, "cpu_idle"); m != nil {
-		if l.Busy = keep(view.Busy(m.Total.Mean, j.Type)); l.Busy != nil {
-			l.WastedH = keep(view.WastedHours(*l.Busy, m.Total.Count, float64(j.IntervalMs)/1000))
+	for _, name := range []string{"cpu_idle", "cpu_user", "mem_used", "job_mem_used"} {
+		m := metric(j, name)
+		if m == nil {
+			continue
 		}
-	}
-	if m := metric(j, "cpu_user"); m != nil {
-		l.Spread = keep(spread(m))
-	}
-	for _, name := range []string{"job_mem_used", "mem_used"} { // prefer the memory of the nodes, if it is known
-		if m := metric(j, name); m != nil {
-			l.MemPerNode = keep(m.Total.D[10])
+		var d [11]*float64
+		for k := range d {
+			d[k] = keep(m.Total.D[k])
+		}
+		if l.Take(name, keep(m.Total.Mean), d, j.Type); name == "cpu_idle" && l.Busy != nil {
+			l.WastedH = keep(view.WastedHours(*l.Busy, m.Total.Count, float64(j.IntervalMs)/1000))
 		}
 	}
 	if j.Expected > 0 {

@@ -148,6 +148,21 @@ type JobLine struct {
 	Of                                      map[string]*float64 // METRIC.dK of --sort
 }
 
+// Take sets the number of the line that a metric gives, if any: busy, spread, or the memory of a node. Memory of the job
+// itself counts only if no metric measures the memory of its nodes. A missing decile is nil.
+func (l *JobLine) Take(metric string, mean *float64, d [11]*float64, nodes config.NodeType) {
+	switch {
+	case metric == "cpu_idle" && mean != nil:
+		busy := Busy(*mean, nodes)
+		l.Busy = &busy
+	case metric == "cpu_user" && d[9] != nil && d[1] != nil:
+		spread := *d[9] - *d[1]
+		l.Spread = &spread
+	case metric == "mem_used" || metric == "job_mem_used" && l.MemPerNode == nil:
+		l.MemPerNode = d[10]
+	}
+}
+
 // Peers ranks a job among the jobs of its user and of its queue, of the same size class.
 type Peers struct {
 	User, Queue []Rank

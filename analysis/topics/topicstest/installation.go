@@ -135,8 +135,8 @@ func (i *Installation) Write(topic string, atMs int64, r schemas.Record, key str
 	return uint64(len(value))
 }
 
-// Tell writes a record with its key, now; a nil record is a tombstone.
-func (i *Installation) Tell(topic, key string, r schemas.Record) {
+// WriteNow writes a record with its key and the time of now, and waits. A nil record is a tombstone.
+func (i *Installation) WriteNow(topic, key string, r schemas.Record) {
 	i.T.Helper()
 	var value []byte
 	if r != nil {
