@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -234,29 +233,6 @@ func UnitName(job, restart, node string) string {
 	return name
 }
 
-// time reads the time of a row. Dates are converted to milliseconds, numbers are returned unchanged.
-func (p *csvTable) time(cell string) (at float64, dated, ok bool) {
-	cell = strings.TrimSpace(cell)
-	if v, state := p.number(cell); state == cellNumber {
-		return v, false, math.Abs(v) < 1<<53
-	}
-	if at, ok := dateTime(cell); ok {
-		return float64(at.UnixMilli()), true, true
-	}
-	return 0, false, false
-}
-
-// dateTime parses a time in the form of RFC 3339 or of common databases. Without a zone it is UTC.
-func dateTime(cell string) (time.Time, bool) {
-	for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 " +
-		"15:04", time.DateOnly} {
-		if at, err := time.Parse(layout, cell); err == nil {
-			return at, true
-		}
-	}
-	return time.Time{}, false
-}
-
 // table makes a table of the columns with numbers.
 func (p *csvTable) table() (*Table, error) {
 	n := len(p.times)
@@ -318,52 +294,6 @@ func (p *csvTable) whyNone() string {
 			counted(p.untimed, "row has", "rows have"), p.names[p.timeAt])
 	}
 	return ": there is none below the names"
-}
-
-// secondsBelow separates seconds from milliseconds. It is the year 5138 in seconds, and 1973 in milliseconds.
-const secondsBelow = 1e11
-
-// starts returns the times in milliseconds.
-func (p *csvTable) starts() ([]int64, error) {
-	if p.dated > 0 && p.dated < len(p.times) {
-		return nil, fmt.Errorf("%w: column %.80q has dates in %d rows and numbers in %d: write one of them", ErrCSV,
-			p.names[p.timeAt], p.dated, len(p.times)-p.dated)
-	}
-	scale := 1000.0
-	if p.dated > 0 || slices.ContainsFunc(p.times, func(at float64) bool { return math.Abs(at) >= secondsBelow }) {
-		scale = 1
-	}
-	start := make([]int64, len(p.times))
-	for i, at := range p.times {
-		start[i] = int64(math.Round(at * scale))
-	}
-	p.times = nil
-	return start, nil
-}
-
-// inOrder sorts the rows by unit and time if any unit's times are out of order.
-func (p *csvTable) inOrder(t *Table) {
-	early, twice := 0, 0
-	last := map[int32]int64{}
-	for i, at := range t.Start {
-		unit := t.unit(i)
-		if before, has := last[unit]; has && at < before {
-			early++
-		} else if has && at == before {
-			twice++
-		}
-		if before, has := last[unit]; !has || at > before {
-			last[unit] = at
-		}
-	}
-	if twice > 0 {
-		p.note("%s the time of the row before", counted(twice, "row has", "rows have"))
-	}
-	if early == 0 {
-		return
-	}
-	p.note("%s earlier than the row before: sorted by time", counted(early, "row is", "rows are"))
-	t.sort()
 }
 
 // sort orders the rows by unit and time. Rows of the same time keep their order.
@@ -458,54 +388,4 @@ func escapeBytes(s string) string {
 		s = s[n:]
 	}
 	return b.String()
-}
-
-// ResponseValue is a value that an application reported for an interval.
-type ResponseValue struct {
-	JobID   string
-	Restart string // as decimal digits
-	At      int64  // milliseconds: the interval's start, or a time within it
-	Value   float64
-}
-
-// ReadResponse reads a CSV with columns job_id, restart, interval_start and value. Without restart, all values belong
-// to the first life. Times are Unix milliseconds or seconds, or RFC 3339.
-func ReadResponse(from io.Reader) (values []ResponseValue, notes []string, err error) {
-	t, err := readResponse(from)
-	if err != nil {
-		return nil, nil, err
-	}
-	for i, v := range t.Responses[0].Values {
-		if math.IsNaN(v) {
-			continue
-		}
-		job, restart, _ := strings.Cut(t.Units[t.Unit[i]], "/")
-		values = append(values, ResponseValue{JobID: job, Restart: restart, At: t.Start[i], Value: v})
-	}
-	if len(values) == 0 {
-		return nil, nil, fmt.Errorf("%w: column value has no number", ErrCSV)
-	}
-	return values, t.Notes, nil
-}
-
-func readResponse(from io.Reader) (*Table, error) {
-	s, err := openSheet(from)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range []string{"job_id", "interval_start", "value"} {
-		if !slices.Contains(s.names, name) {
-			return nil, fmt.Errorf("%w: no column is called %s: there are %s; a file of responses has job_id, "+
-				"restart, "+
-				"interval_start, value", ErrCSV, name, someOf(s.names))
-		}
-	}
-	p := csvTable{sheet: s, timeAt: slices.Index(s.names, "interval_start"), unitAt: map[string]int{}}
-	for _, name := range unitColumns[:2] {
-		if at := slices.Index(s.names, name); at >= 0 {
-			p.unitAt[name] = at
-		}
-	}
-	p.columns = []csvColumn{{name: "value", at: slices.Index(s.names, "value"), response: true}}
-	return p.read()
 }

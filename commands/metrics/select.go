@@ -3,22 +3,15 @@ package metrics
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/producers/source"
 
 	"github.com/weirhpc/weir/report/term"
 	"github.com/weirhpc/weir/selection"
@@ -295,39 +288,6 @@ func worked[T any](c *cobra.Command, t *selection.Table, work func() (T, error))
 	}
 }
 
-// options returns the options of the selection. The map kept lists, for each metric that is kept in any case, its
-// users; the patterns of --keep are added to used.
-func (f *selectFlags) options(t *selection.Table, cfg config.Config, used map[string][]string) (
-	o selection.Options, kept map[string][]string, main []string, err error,
-) {
-	o = selection.Defaults()
-	o.Quadratic, o.Threshold, o.Max, o.Coverage = f.model == modelQuadratic, f.threshold, f.max, f.coverage
-	o.Seed = f.seed
-	names := t.Names()
-	all := slices.Clone(names)
-	for _, m := range source.Catalogue(cfg.Agent) {
-		all = append(all, m.Name)
-	}
-	wanted, err := matching(all, f.keep, "--keep")
-	if err != nil {
-		return o, nil, nil, err
-	}
-	for _, n := range wanted {
-		used[n] = append(used[n], "--keep")
-	}
-	if main, err = matching(names, f.main, "--main"); err != nil {
-		return o, nil, nil, err
-	}
-	kept = map[string][]string{}
-	for _, n := range names {
-		if why := used[n]; len(why) > 0 {
-			kept[n] = why
-		}
-	}
-	o.Keep = slices.Sorted(maps.Keys(kept))
-	return o, kept, main, nil
-}
-
 // selected selects metrics, and gathers the facts that a person weighs before following the selection.
 func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[string][]string, previous []string,
 	costs *hostCosts,
@@ -376,131 +336,4 @@ func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[s
 		r.Frontier = selection.Frontier(t, o, s)
 	}
 	return r, o, nil
-}
-
-// unjudged warns of metrics that agents would stop measuring although no row had them: nothing is known about these.
-func unjudged(t *selection.Table, cfg config.Config, keeps func(name string) bool) []string {
-	var unseen []string
-	for _, m := range source.Catalogue(cfg.Agent) {
-		if !keeps(m.Name) && !strings.Contains(m.Name, ":") &&
-			!slices.ContainsFunc(t.Metrics, func(of selection.Metric) bool { return of.Name == m.Name }) {
-			unseen = append(unseen, m.Name)
-		}
-	}
-	if len(unseen) == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%d metrics of the catalogue are in no row, and so were not judged: only canaries "+
-		"would measure them. --keep keeps those that you want: %s", len(unseen), inuse.FirstNames(unseen))}
-}
-
-// frontierCells bounds the tables for which selections without whole sources are tried, since each is a selection of
-// its own.
-const frontierCells = 4_000_000
-
-// matching returns the names that match any of the patterns. A pattern without a match is an error.
-func matching(names, patterns []string, flag string) (found []string, err error) {
-	has := map[string]bool{}
-	for _, p := range patterns {
-		some := false
-		for _, n := range names {
-			if is, _ := path.Match(p, n); is {
-				some, has[n] = true, true
-			}
-		}
-		if !some {
-			return nil, cli.Usage(fmt.Errorf("%s %.80q is none of the %d metrics that were read", flag, p, len(names)))
-		}
-	}
-	return slices.Sorted(maps.Keys(has)), nil
-}
-
-// known reports whether the catalogue has any of the table's metrics.
-func known(t *selection.Table) bool {
-	return slices.ContainsFunc(t.Metrics, func(m selection.Metric) bool { return m.Source != "" })
-}
-
-// printLiteral prints a literal selection for people.
-func printLiteral(w io.Writer, response string, l *selection.Literal, notes []string, failed bool) error {
-	var text strings.Builder
-	fmt.Fprintf(&text, "Literal method for %s: threshold %g, model %s, F to remove %g, %d "+
-		"rows\n", response, l.Threshold,
-		l.Model, l.FToRemove, l.RowsUsed)
-	list := func(head string, names []string) {
-		head = fmt.Sprintf("%s (%d): ", head, len(names))
-		fmt.Fprintf(&text, "%s%s\n", head, cli.Wrapped(cli.OrDash(strings.Join(names, " ")), 2, len(head)))
-	}
-	list("constant", l.Constant)
-	var groups []string
-	for _, c := range l.Clusters {
-		if len(c) > 1 {
-			groups = append(groups, "{"+strings.Join(c, " ")+"}")
-		}
-	}
-	list(fmt.Sprintf("clusters %d; of several metrics", len(l.Clusters)), groups)
-	list("representatives", l.Representatives)
-	if !failed {
-		list("selected", l.Selected)
-		fmt.Fprintf(&text, "in-sample R² %.4f, which noise reaches too: forward says what holds on held-out rows\n"+
-			"reduction degree %.3f\n", l.R2, l.ReductionDegree)
-	}
-	for _, n := range notes {
-		fmt.Fprintf(&text, "- %s\n", cli.Wrapped(n, 2, 2))
-	}
-	_, err := io.WriteString(w, text.String())
-	return err
-}
-
-// writeReport writes the report into a directory: for people, for programs, and for spreadsheets.
-func writeReport(dir string, r *selection.Report) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("--report: %w", err)
-	}
-	write := func(name string, fn func(io.Writer) error) error {
-		return cli.WriteWhole("--report", filepath.Join(dir, name), fn)
-	}
-	return errors.Join(
-		write("report.txt", func(w io.Writer) error {
-			return term.Selection(w, r, term.Style{Width: cli.TableWidth})
-		}),
-		write("selection.json", func(w io.Writer) error { return writeIndented(w, r) }),
-		write("kept.csv", func(w io.Writer) error { return cli.PrintCSV(w, false, r.Kept) }),
-		write("dropped.csv", func(w io.Writer) error { return cli.PrintCSV(w, false, r.Dropped) }),
-		write("curve.csv", func(w io.Writer) error { return cli.PrintCSV(w, false, r.Curve) }),
-	)
-}
-
-// writeIndented writes a value as JSON that a person can read.
-func writeIndented(w io.Writer, value any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	return e.Encode(value)
-}
-
-// listName returns the origin of a list, as the list records it.
-func (f *selectFlags) listName() string {
-	name := []string{f.from}
-	for _, part := range []struct{ flag, value string }{
-		{"dir", f.dir}, {"jobs", f.jobs}, {"since", f.since}, {"until", f.until},
-	} {
-		if part.value != "" {
-			name = append(name, "--"+part.flag, cli.Quoted(part.value))
-		}
-	}
-	return strings.Join(name, " ")
-}
-
-// write writes the list that the agents take.
-func (f *selectFlags) write(c *cobra.Command, l *config.MetricList, warnings []string) error {
-	l.Source, l.Canary, l.Created = f.listName(), f.canary, time.Now().UTC().Format(time.RFC3339)
-	if err := writeList(f.out, l, warnings); err != nil {
-		return err
-	}
-	for _, one := range warnings {
-		cli.Say(c.ErrOrStderr(), "weir metrics: warning: %s", one)
-	}
-	cli.Say(c.ErrOrStderr(), "weir metrics: %s keeps %d metrics: try it with `weir check`, then name it in "+
-		"agent.metrics_file",
-		f.out, len(l.Keep))
-	return nil
 }
