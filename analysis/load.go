@@ -1,10 +1,10 @@
 // Package analysis loads jobs: one with its totals, its course over time and its findings, and lists of them. It merges
 // the archive with the topics.
 //
-// Sources (sources.go) are these two places, and choose the life that a name means. A loader (load.go) reads it: rows of
-// the archive (fromarchive.go), then later ones of the topic (fromtopic.go). Both go into one picture (picture.go) and
-// under the same rules (watcher.go), and totals and findings follow (judge.go). LoadLines (list.go), Like (nearest.go),
-// LoadPeers (peers.go) and History (history.go) read many jobs.
+// Sources (sources.go) are these two places, and choose the life that a name means. A loader (load.go) reads it: the
+// rows of the archive (fromarchive.go), then later ones of the topic (fromtopic.go). Both go into one picture
+// (picture.go) and under the same rules (watcher.go), and totals and findings follow (judge.go). LoadLines (list.go),
+// Like (nearest.go), LoadPeers (peers.go) and History (history.go) read many jobs.
 package analysis
 
 import (

@@ -67,7 +67,8 @@ var inWords = strings.NewReplacer("type rules.Metric", "a metric", "rules.Metric
 
 	"job",
 	"rules.jobFields", "job", "type rules.nodeFields", "node", "rules.nodeFields", "node", "type rules.wholeFields",
-	"a metric over a life", "rules.wholeFields", "metric", "type rules.quarterFields", "a quarter", "rules.quarterFields",
+	"a metric over a life", "rules.wholeFields", "metric", "type rules.quarterFields", "a quarter",
+	"rules.quarterFields",
 	"quarter", "type map[string]interface {}", "p")
 
 // environment returns the types of all names that an expression may use.
