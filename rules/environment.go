@@ -63,13 +63,19 @@ var (
 )
 
 // inWords replaces the names of our types in the library's messages.
-var inWords = strings.NewReplacer("type rules.Metric", "a metric", "rules.Metric", "metric", "type rules.jobFields",
-
-	"job",
-	"rules.jobFields", "job", "type rules.nodeFields", "node", "rules.nodeFields", "node", "type rules.wholeFields",
-	"a metric over a life", "rules.wholeFields", "metric", "type rules.quarterFields", "a quarter",
-	"rules.quarterFields",
-	"quarter", "type map[string]interface {}", "p")
+var inWords = strings.NewReplacer(
+	"type rules.Metric", "a metric",
+	"rules.Metric", "metric",
+	"type rules.jobFields", "job",
+	"rules.jobFields", "job",
+	"type rules.nodeFields", "node",
+	"rules.nodeFields", "node",
+	"type rules.wholeFields", "a metric over a life",
+	"rules.wholeFields", "metric",
+	"type rules.quarterFields", "a quarter",
+	"rules.quarterFields", "quarter",
+	"type map[string]interface {}", "p",
+)
 
 // environment returns the types of all names that an expression may use.
 func (c *compiler) environment() map[string]any {
