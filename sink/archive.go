@@ -1,7 +1,6 @@
 package sink
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -14,20 +13,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// The actions on the disk, in the order of a commit.
-const (
-	actMakeDir = "mkdir"
-	actCreate  = "create"
-	actWrite   = "write"
-	actSync    = "sync"
-	actClose   = "close"
-	actLink    = "link"
-	actSyncDir = "sync_dir"
-	actRemove  = "remove"
-)
-
 // archive is the directory of a topic's files.
 type archive struct {
+	Disk
 	root  string // <sink.dir>/summaries
 	topic string
 	host  string
@@ -37,18 +25,6 @@ type archive struct {
 	made map[string]bool
 	// compacted caches the compacted files of each date, as of the last look at its directory.
 	compacted map[string]compactedDate
-	// before is called ahead of each action on the disk and may fail in its place. It is nil outside tests.
-	before func(action, path string) error
-}
-
-// do runs an action on the disk.
-func (a *archive) do(action, path string, run func() error) error {
-	if a.before != nil {
-		if err := a.before(action, path); err != nil {
-			return err
-		}
-	}
-	return run()
 }
 
 // dir is sink.dir.
@@ -93,7 +69,7 @@ func (a *archive) lockedTails() (map[int32]tail, error) {
 			}
 		}
 		// Its sink may have died between link and fsync, and the next link must not outlive this one.
-		if err := a.syncDir(a.dateDir(last.date)); err != nil {
+		if err := a.SyncDir(a.dateDir(last.date)); err != nil {
 			return nil, err
 		}
 		ends[partition] = tail{last.next, last.date, last.topicID}
@@ -158,7 +134,7 @@ func (a *archive) lockedCommit(date string, f Footer, encode encodeFunc) error {
 		err = a.writeAndLink(dir, final, &f, encode)
 	}
 	if err == nil {
-		err = a.syncDir(dir)
+		err = a.SyncDir(dir)
 	}
 	return err
 }
@@ -166,19 +142,19 @@ func (a *archive) lockedCommit(date string, f Footer, encode encodeFunc) error {
 // writeAndLink writes a temporary file in dir and links it to its final name.
 func (a *archive) writeAndLink(dir, final string, f *Footer, encode encodeFunc) error {
 	temp := a.tempPath(dir)
-	err := a.write(temp, f, encode)
+	err := a.WriteFile(temp, func(w io.Writer) error { return encode(w, f) })
 	if err == nil {
 		err = a.link(temp, final)
 	}
 	// The commit is decided by now. A temporary file that stays is removed at a later start.
-	_ = a.do(actRemove, temp, func() error { return os.Remove(temp) })
+	_ = a.Remove(temp)
 	return err
 }
 
 // link gives a finished file its name. Unlike a rename, it fails if the name is taken. So only one of two sinks wins,
 // and no file is replaced.
 func (a *archive) link(temp, final string) error {
-	err := a.do(actLink, final, func() error { return os.Link(temp, final) })
+	err := a.Link(temp, final)
 	if errors.Is(err, fs.ErrExist) {
 		return errTaken
 	}
@@ -191,58 +167,16 @@ func (a *archive) link(temp, final string) error {
 // makeDate makes a date's directory, and makes its name durable.
 func (a *archive) makeDate(date string) error {
 	dir := a.dateDir(date)
-	err := a.do(actMakeDir, dir, func() error { return os.Mkdir(dir, 0o755) })
+	err := a.Do(ActMakeDir, dir, func() error { return os.Mkdir(dir, 0o755) })
 	switch {
 	case errors.Is(err, fs.ErrExist) && a.made[date]:
 		return nil
 	case err != nil && !errors.Is(err, fs.ErrExist):
 		return fmt.Errorf("making a date's directory: %w", err)
 	}
-	if err := a.syncDir(a.root); err != nil { // another sink may have made it just now
+	if err := a.SyncDir(a.root); err != nil { // another sink may have made it just now
 		return err
 	}
 	a.made[date] = true
 	return nil
-}
-
-// write writes and syncs a temporary file.
-func (a *archive) write(temp string, f *Footer, encode encodeFunc) (err error) {
-	var file *os.File
-	err = a.do(actCreate, temp, func() error {
-		file, err = os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("making a file of the archive: %w", err)
-	}
-	defer func() {
-		if closed := a.do(actClose, temp, file.Close); err == nil && closed != nil {
-			err = fmt.Errorf("closing %s: %w", temp, closed)
-		}
-	}()
-	buffered := bufio.NewWriterSize(WriterFunc(func(b []byte) (n int, err error) {
-		err = a.do(actWrite, temp, func() error { n, err = file.Write(b); return err })
-		return n, err
-	}), 256<<10)
-	if err := encode(buffered, f); err != nil {
-		return fmt.Errorf("writing %s: %w", temp, err)
-	}
-	if err := buffered.Flush(); err != nil {
-		return fmt.Errorf("writing %s: %w", temp, err)
-	}
-	if err := a.do(actSync, temp, file.Sync); err != nil {
-		return fmt.Errorf("syncing %s: %w", temp, err)
-	}
-	return nil
-}
-
-// WriterFunc is an io.Writer that is a function.
-type WriterFunc func([]byte) (int, error)
-
-// Write implements io.Writer.
-func (f WriterFunc) Write(b []byte) (int, error) { return f(b) }
-
-// syncDir makes the names in a directory durable.
-func (a *archive) syncDir(dir string) error {
-	return a.do(actSyncDir, dir, func() error { return SyncDir(dir) })
 }

@@ -55,7 +55,7 @@ func TestCommitTaken(t *testing.T) {
 func TestFailedActions(t *testing.T) {
 	t.Parallel()
 	for _, failing := range []string{
-		actMakeDir, actCreate, actWrite, actSync, actClose, actLink, actSyncDir, actRemove,
+		ActMakeDir, ActCreate, ActWrite, ActSync, ActClose, ActLink, ActSyncDir, ActRemove,
 	} {
 		t.Run(failing, func(t *testing.T) {
 			var broken bool
@@ -68,15 +68,15 @@ func TestFailedActions(t *testing.T) {
 			broken = true
 			rows := []schemas.Row{{IntervalMs: 0}}
 			err := a.commit("1970-01-01", rows, Footer{Topic: "t", Next: 1, Rows: 1})
-			if (err == nil) != (failing == actRemove) || err != nil && !errors.Is(err, syscall.ENOSPC) {
+			if (err == nil) != (failing == ActRemove) || err != nil && !errors.Is(err, syscall.ENOSPC) {
 				t.Fatalf("commit: %v", err)
 			}
 			entries, err := os.ReadDir(a.dateDir("1970-01-01"))
-			if err != nil && failing != actMakeDir {
+			if err != nil && failing != ActMakeDir {
 				t.Fatal(err)
 			}
 			for _, e := range entries {
-				if isTemp := strings.HasPrefix(e.Name(), tempPrefix); isTemp && failing != actRemove {
+				if isTemp := strings.HasPrefix(e.Name(), tempPrefix); isTemp && failing != ActRemove {
 					t.Errorf("%s stays", e.Name())
 				} else if _, _, err := ReadFile(filepath.Join(a.dateDir("1970-01-01"), e.Name())); err != nil {
 					t.Errorf("a torn file: %v", err)

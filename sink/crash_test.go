@@ -189,17 +189,17 @@ func checkOrder(t *testing.T, trace [][2]string) {
 	for _, e := range trace {
 		action, path := e[0], e[1]
 		switch action {
-		case actMakeDir:
+		case ActMakeDir:
 			if !made[path] {
 				made[path], pending[filepath.Dir(path)] = true, true
 			}
-		case actSyncDir:
+		case ActSyncDir:
 			delete(pending, path)
-		case actCreate:
+		case ActCreate:
 			temp = path
-		case actSync:
+		case ActSync:
 			synced[path] = true
-		case actLink:
+		case ActLink:
 			if !synced[temp] {
 				t.Fatalf("%s is linked before it is synced", path)
 			}

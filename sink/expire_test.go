@@ -140,7 +140,7 @@ func TestExpiryKilledAnywhere(t *testing.T) {
 		mine := filepath.Join(b.dateDir("1970-01-02"), note)
 		put(t, mine, "mine")
 		left := steps
-		b.expiry.before = func() error {
+		b.before = func() error {
 			if left--; left < 0 {
 				return errCrash
 			}
@@ -151,7 +151,7 @@ func TestExpiryKilledAnywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.sound(t)
-		b.expiry.before = nil
+		b.before = nil
 		if err := b.pass(t.Context(), on(7)); err != nil {
 			t.Fatal(err)
 		}

@@ -59,7 +59,7 @@ func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slo
 		holes = append(holes, h)
 	}
 	if last.date != "" {
-		if err := a.syncDir(a.dateDir(last.date)); err != nil {
+		if err := a.SyncDir(a.dateDir(last.date)); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ func (a *archive) lockedFollow(partition int32, t tail) (tail, error) {
 			return tail{}, err
 		}
 		if file == nil {
-			return t, a.syncDir(a.dateDir(t.date))
+			return t, a.SyncDir(a.dateDir(t.date))
 		}
 		f, err := file.readFooter(a.topic)
 		if err != nil {

@@ -96,7 +96,7 @@ func TestMetricsOfADiskThatFails(t *testing.T) {
 	b.summaries(rnd, 0, 1)
 	failed := false
 	s := b.newSink(func(action, path string) error {
-		if action == actLink && strings.Contains(path, datePrefix) && !failed {
+		if action == ActLink && strings.Contains(path, datePrefix) && !failed {
 			failed = true
 			return syscall.ENOSPC
 		}

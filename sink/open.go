@@ -18,7 +18,7 @@ const tempPrefix = ".tmp-"
 func newArchive(dir, topic string, before func(action, path string) error) *archive {
 	return &archive{
 		root: filepath.Join(dir, summariesDir), topic: topic, made: map[string]bool{},
-		compacted: map[string]compactedDate{}, damaged: map[string]error{}, before: before,
+		compacted: map[string]compactedDate{}, damaged: map[string]error{}, Disk: Disk{Before: before},
 	}
 }
 
@@ -57,20 +57,20 @@ func (a *archive) makeRoot() error {
 		}
 		missing = append(missing, dir)
 	}
-	if err := a.do(actMakeDir, root, func() error { return os.MkdirAll(root, 0o755) }); err != nil {
+	if err := a.Do(ActMakeDir, root, func() error { return os.MkdirAll(root, 0o755) }); err != nil {
 		return fmt.Errorf("making sink.dir: %w", err)
 	}
 	for _, dir := range missing {
-		if err := a.syncDir(filepath.Dir(dir)); err != nil {
+		if err := a.SyncDir(filepath.Dir(dir)); err != nil {
 			return err
 		}
 	}
 	a.root = root
 	stage := a.stage()
-	if err := a.do(actMakeDir, stage, func() error { return os.MkdirAll(stage, 0o755) }); err != nil {
+	if err := a.Do(ActMakeDir, stage, func() error { return os.MkdirAll(stage, 0o755) }); err != nil {
 		return fmt.Errorf("making .stage in sink.dir: %w", err)
 	}
-	return a.syncDir(root) // a sink that made a date's directory may have died before syncing it
+	return a.SyncDir(root) // a sink that made a date's directory may have died before syncing it
 }
 
 // probe checks that the file system supports hard links.

@@ -289,7 +289,7 @@ func TestSamplesWithoutRoom(t *testing.T) {
 	b.batches(rnd, 0, 3)
 	failed := 0
 	s := b.newSink(func(action, _ string) error {
-		if action == actWrite && failed < 3 {
+		if action == ActWrite && failed < 3 {
 			failed++
 			return syscall.ENOSPC
 		}

@@ -84,7 +84,7 @@ func TestTwoSinks(t *testing.T) {
 	var links [2]atomic.Int64
 	for i := range links {
 		s := b.newSink(func(action, _ string) error {
-			if action == actSyncDir {
+			if action == ActSyncDir {
 				links[i].Add(1)
 			}
 			return nil
@@ -369,11 +369,11 @@ func TestFullDisk(t *testing.T) {
 	}
 	var failed, healed atomic.Int64
 	faults := b.heals(b.newSink(func(action, _ string) error {
-		if action == actWrite && failed.Load() < 4 {
+		if action == ActWrite && failed.Load() < 4 {
 			failed.Add(1)
 			return syscall.ENOSPC
 		}
-		if action == actLink {
+		if action == ActLink {
 			healed.Add(1)
 		}
 		return nil
@@ -390,7 +390,7 @@ func TestAnotherFaultOfTheDisk(t *testing.T) {
 	b.summaries(rnd, 0, 3)
 	faults := []error{syscall.ENOSPC, syscall.ENOSPC, syscall.EROFS, syscall.EROFS}
 	logged := b.heals(b.newSink(func(action, _ string) error {
-		if action != actWrite || len(faults) == 0 {
+		if action != ActWrite || len(faults) == 0 {
 			return nil
 		}
 		err := faults[0]

@@ -72,7 +72,7 @@ func BenchmarkSamples(b *testing.B) {
 	of := samples(cfg)
 	records, values := sampleRecords(b, 145, 18)
 	var size, memory int64
-	count := WriterFunc(func(p []byte) (int, error) { size += int64(len(p)); return len(p), nil })
+	count := writerFunc(func(p []byte) (int, error) { size += int64(len(p)); return len(p), nil })
 	began := cpuTime(b)
 	for b.Loop() {
 		p := newDraft[measured](3, tail{})

@@ -116,9 +116,9 @@ func TestCommitWaitsForReplacement(t *testing.T) {
 	var linked, synced time.Time
 	a := openTest(t, t.TempDir(), func(action, _ string) error {
 		switch action {
-		case actLink:
+		case ActLink:
 			linked = time.Now()
-		case actSyncDir:
+		case ActSyncDir:
 			synced = time.Now()
 		}
 		return nil
@@ -187,7 +187,7 @@ func TestReplacementLeftBetweenTwoRenames(t *testing.T) {
 func TestDateOnAnotherFileSystem(t *testing.T) {
 	refused := false
 	a := openTest(t, t.TempDir(), func(action, _ string) error {
-		if action == actLink && !refused {
+		if action == ActLink && !refused {
 			refused = true
 			return syscall.EXDEV
 		}
@@ -207,7 +207,7 @@ func TestDateOnAnotherFileSystem(t *testing.T) {
 func TestTemporaryFilesAreOutOfReach(t *testing.T) {
 	var seen []string
 	a := openTest(t, t.TempDir(), func(action, path string) error {
-		if action == actCreate {
+		if action == ActCreate {
 			seen = append(seen, path)
 		}
 		return nil

@@ -2,7 +2,9 @@ package sink
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/parquet-go/parquet-go"
@@ -85,4 +87,27 @@ func (t *Table) Columns(only ...string) (p *parquet.File, err error) {
 		return nil, err
 	}
 	return parquet.OpenFile(t.file, t.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+}
+
+// EachRow calls fn with every row of a file, in the columns of C. fn may keep a row. An error of fn
+// ends it.
+func EachRow[C any](p *parquet.File, fn func(*C) error) (err error) {
+	defer Recovered(&err)
+	r := parquet.NewGenericReader[C](p)
+	defer func() { err = errors.Join(err, r.Close()) }()
+	for {
+		batch := make([]C, 64)
+		n, err := r.Read(batch)
+		for i := range batch[:n] {
+			if err := fn(&batch[i]); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading rows: %w", err)
+		}
+	}
 }

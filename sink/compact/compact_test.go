@@ -92,7 +92,7 @@ func TestTwoCompactions(t *testing.T) {
 	tried := false
 	c := newCompactor(Options{Dir: dir, Topic: testTopic})
 	c.now = func() time.Time { return testNow }
-	c.before = func(string, string) error {
+	c.Before = func(string, string) error {
 		if err := Run(t.Context(), Options{Dir: dir, Topic: testTopic}); !errors.Is(err, errBusy) {
 			t.Errorf("a second compaction: %v, want ErrBusy", err)
 		}
@@ -162,8 +162,8 @@ func TestInterrupted(t *testing.T) {
 	defer cancel()
 	c := newCompactor(Options{Dir: dir, Topic: testTopic})
 	c.now = func() time.Time { return testNow }
-	c.before = func(action, _ string) error {
-		if action == actCreate {
+	c.Before = func(action, _ string) error {
+		if action == sink.ActCreate {
 			cancel()
 		}
 		return nil

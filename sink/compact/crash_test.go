@@ -104,7 +104,7 @@ func (p *player) goOn() {
 }
 
 // changes are the actions behind which a reader may see something else.
-var changes = map[string]bool{actLink: true, actRename: true, actExchange: true, actRemove: true}
+var changes = map[string]bool{sink.ActLink: true, sink.ActRename: true, sink.ActExchange: true, sink.ActRemove: true}
 
 // run runs a compaction that crashes ahead of an action.
 func (p *player) run(crash int, now time.Time) error {
@@ -120,8 +120,8 @@ func (p *player) run(crash int, now time.Time) error {
 		p.breaks(c)
 	}
 	p.step = 0
-	last := actLink // so that a reader reads at once
-	c.before = func(action, _ string) error {
+	last := sink.ActLink // so that a reader reads at once
+	c.Before = func(action, _ string) error {
 		if p.step >= crash {
 			return errStop
 		}
@@ -133,8 +133,8 @@ func (p *player) run(crash int, now time.Time) error {
 		}
 		last = action
 		p.step++
-		if action == actSync || action == actSyncDir {
-			return errDone // a process that dies leaves the page cache
+		if action == sink.ActSync || action == sink.ActSyncDir {
+			return sink.ErrDone // a process that dies leaves the page cache
 		}
 		return nil
 	}

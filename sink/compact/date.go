@@ -69,7 +69,7 @@ func (c *compactor) giveUp(t task, stage string) {
 
 // make makes the stage of a date, and publishes it.
 func (c *compactor) make(ctx context.Context, t task, stage string, as fs.FileInfo, report *Date) error {
-	err := c.do(actMakeDir, stage, func() error { return os.Mkdir(stage, as.Mode().Perm()) })
+	err := c.Do(sink.ActMakeDir, stage, func() error { return os.Mkdir(stage, as.Mode().Perm()) })
 	if err != nil {
 		return fmt.Errorf("making a stage: %w", err)
 	}
@@ -106,7 +106,7 @@ func (c *compactor) make(ctx context.Context, t task, stage string, as fs.FileIn
 		return err
 	}
 	for _, dir := range []string{stage, c.stage()} {
-		if err := c.syncDir(dir); err != nil {
+		if err := c.SyncDir(dir); err != nil {
 			return err
 		}
 	}
@@ -138,7 +138,7 @@ func (c *compactor) linkOthers(t task, stage string) error {
 		if _, err := os.Lstat(to); err == nil || inputs[n.Name()] {
 			continue
 		}
-		if err := c.link(filepath.Join(c.date(t.date), n.Name()), to); err != nil {
+		if err := c.Link(filepath.Join(c.date(t.date), n.Name()), to); err != nil {
 			return fmt.Errorf("a file that is not the sink's cannot be kept beside the compacted ones: "+
 				"move it away: %w", err)
 		}
@@ -148,7 +148,7 @@ func (c *compactor) linkOthers(t task, stage string) error {
 
 // publish puts the rollups in their place, and then the stage in the date's.
 func (c *compactor) publish(ctx context.Context, t task, stage, rollups string) error {
-	lock, err := c.lock(ctx, c.Wait)
+	lock, err := c.Exclusive(ctx, c.dir, c.Wait)
 	if errors.Is(err, sink.ErrLocked) {
 		return fmt.Errorf("readers kept the date for %v, it is tried again at the next run: %w", c.Wait, err)
 	}
@@ -160,7 +160,7 @@ func (c *compactor) publish(ctx context.Context, t task, stage, rollups string) 
 	if err := c.late(c, t, stage); err != nil {
 		return err
 	}
-	if err := c.syncDir(stage); err != nil {
+	if err := c.SyncDir(stage); err != nil {
 		return err
 	}
 	if err := c.rolled(c, rollups, t.date); err != nil {
@@ -176,7 +176,7 @@ func (c *compactor) publish(ctx context.Context, t task, stage, rollups string) 
 // also contain rows, if the file system's locks do not reach other hosts. The caller holds the lock.
 func (c *compactor) complete(stage, date string) error {
 	for _, dir := range []string{c.summaries(), c.stage(), stage} {
-		if err := c.syncDir(dir); err != nil {
+		if err := c.SyncDir(dir); err != nil {
 			return err
 		}
 	}
@@ -189,10 +189,10 @@ func (c *compactor) complete(stage, date string) error {
 		return err
 	}
 	for _, name := range c.carried(old, now) {
-		err := c.link(filepath.Join(stage, name), filepath.Join(c.date(date), name))
+		err := c.Link(filepath.Join(stage, name), filepath.Join(c.date(date), name))
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("carrying a file over: %w", err)
 		}
 	}
-	return c.syncDir(c.date(date))
+	return c.SyncDir(c.date(date))
 }

@@ -1,7 +1,6 @@
 package compact
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,19 +16,6 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// The actions on the disk.
-const (
-	actMakeDir  = "mkdir"
-	actCreate   = "create"
-	actSync     = "sync"
-	actRename   = "rename"
-	actLink     = "link"
-	actSyncDir  = "sync_dir"
-	actLock     = "lock"
-	actExchange = "exchange"
-	actRemove   = "remove"
-)
-
 const (
 	stagePrefix = "date="
 	runPrefix   = "run-"
@@ -37,27 +23,11 @@ const (
 
 // disk carries out the actions of a compaction on the archive.
 type disk struct {
+	sink.Disk
 	dir   string // sink.dir
 	topic string
-	// before is called ahead of each action, and may fail in its place. With errDone the action counts as done.
-	// It is nil outside tests.
-	before func(action, path string) error
 	// plain is set once the file system proved unable to exchange two directories.
 	plain bool
-}
-
-var errDone = errors.New("done")
-
-func (d *disk) do(action, path string, run func() error) error {
-	if d.before != nil {
-		if err := d.before(action, path); err != nil {
-			if errors.Is(err, errDone) {
-				return nil
-			}
-			return err
-		}
-	}
-	return run()
 }
 
 func (d *disk) date(date string) string { return sink.DatePath(d.dir, date) }
@@ -76,29 +46,6 @@ func parseStaged(name string) (date string, generation int64, ok bool) {
 	generation, err := strconv.ParseInt(number, 10, 64)
 	_, noDate := time.Parse(time.DateOnly, date)
 	return date, generation, isDate && isStage && err == nil && noDate == nil && generation > 0
-}
-
-func (d *disk) syncDir(dir string) error {
-	return d.do(actSyncDir, dir, func() error { return sink.SyncDir(dir) })
-}
-
-func (d *disk) rename(from, to string) error {
-	return d.do(actRename, to, func() error { return os.Rename(from, to) })
-}
-
-func (d *disk) remove(path string) error {
-	return d.do(actRemove, path, func() error { return os.Remove(path) })
-}
-
-func (d *disk) link(from, to string) error {
-	return d.do(actLink, to, func() error { return os.Link(from, to) })
-}
-
-// lock takes the archive's lock exclusively: no sink and no careful reader is inside.
-func (d *disk) lock(ctx context.Context, wait time.Duration) (lock *sink.Lock, err error) {
-	path := sink.LockPath(d.dir)
-	err = d.do(actLock, path, func() error { lock, err = sink.Exclusive(ctx, d.dir, wait); return err })
-	return lock, err
 }
 
 // list returns the names in a directory, with the footers of its files; nil and fs.ErrNotExist if it does not exist.
@@ -135,7 +82,7 @@ func (d *disk) list(dir, date string) ([]entry, error) {
 func (d *disk) exchange(stage, date string) error {
 	dir := d.date(date)
 	if !d.plain {
-		err := d.do(actExchange, dir, func() error {
+		err := d.Do(sink.ActExchange, dir, func() error {
 			return unix.Renameat2(unix.AT_FDCWD, stage, unix.AT_FDCWD, dir, unix.RENAME_EXCHANGE)
 		})
 		switch {
@@ -152,7 +99,7 @@ func (d *disk) exchange(stage, date string) error {
 	}
 	aside := sink.AsidePath(d.dir, date)
 	for _, step := range [][2]string{{dir, aside}, {stage, dir}, {aside, stage}} {
-		if err := d.rename(step[0], step[1]); err != nil {
+		if err := d.Rename(step[0], step[1]); err != nil {
 			return fmt.Errorf("replacing %s: %w", dir, err)
 		}
 	}

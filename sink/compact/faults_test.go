@@ -41,10 +41,10 @@ func TestFaultsOfTheDate(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "", ""},
-		"a full disk, at the first file": {nil, actCreate, "no space left"},
-		"a full disk, at a sync":         {nil, actSync, "no space left"},
-		"a full disk, at a link":         {nil, actLink, "no space left"},
-		"a full disk, at the directory":  {nil, actMakeDir, "no space left"},
+		"a full disk, at the first file": {nil, sink.ActCreate, "no space left"},
+		"a full disk, at a sync":         {nil, sink.ActSync, "no space left"},
+		"a full disk, at a link":         {nil, sink.ActLink, "no space left"},
+		"a full disk, at the directory":  {nil, sink.ActMakeDir, "no space left"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &player{w: w, t: t, dir: w.clone(t), want: w.rows}
@@ -52,7 +52,7 @@ func TestFaultsOfTheDate(t *testing.T) {
 				c.harm(t, sink.DatePath(p.dir, testDate))
 			}
 			p.breaks = func(co *compactor) {
-				co.before = func(action, _ string) error {
+				co.Before = func(action, _ string) error {
 					if action == c.fail {
 						return syscall.ENOSPC
 					}
@@ -224,11 +224,11 @@ func TestFileSystemWithoutExchange(t *testing.T) {
 		p := &player{w: w, t: t, dir: w.clone(t), want: w.rows}
 		renames := 0
 		p.breaks = func(co *compactor) {
-			co.before = func(action, path string) error {
-				if action == actExchange {
+			co.Before = func(action, path string) error {
+				if action == sink.ActExchange {
 					return c.fault
 				}
-				if action == actRename && !strings.HasSuffix(path, ".parquet") {
+				if action == sink.ActRename && !strings.HasSuffix(path, ".parquet") {
 					renames++
 				}
 				return nil

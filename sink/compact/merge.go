@@ -75,7 +75,7 @@ func (c *compactor) merge(ctx context.Context, r *roller, inputs []sink.File, pa
 	if m.folded != m.read.summaries {
 		return tally{}, fmt.Errorf("%w: %s: certified summaries", errDiffers, path)
 	}
-	return m.read, c.rename(paths[0], path)
+	return m.read, c.Rename(paths[0], path)
 }
 
 // merger merges the files of a partition and date, level by level.
@@ -154,7 +154,7 @@ func closeAll(inputs []input) error {
 // write merges inputs into a new file, and makes it durable if it is the compacted one.
 func (m *merger) write(ctx context.Context, inputs []input, path string, last bool) error {
 	var file *os.File
-	err := m.c.do(actCreate, path, func() (err error) {
+	err := m.c.Do(sink.ActCreate, path, func() (err error) {
 		file, err = os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 		return err
 	})
@@ -188,7 +188,7 @@ func (m *merger) write(ctx context.Context, inputs []input, path string, last bo
 		err = buffered.Flush()
 	}
 	if err == nil && last {
-		err = m.c.do(actSync, path, file.Sync)
+		err = m.c.Do(sink.ActSync, path, file.Sync)
 	}
 	if closed := file.Close(); err == nil {
 		err = closed

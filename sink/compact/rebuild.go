@@ -60,7 +60,7 @@ func (c *compactor) rebuildFrom(ctx context.Context, t task, as fs.FileInfo) err
 		if _, err := c.merge(ctx, r, inputs, path, &f); err != nil {
 			return err
 		}
-		if err := c.remove(path); err != nil {
+		if err := c.Remove(path); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func (c *compactor) rebuildFrom(ctx context.Context, t task, as fs.FileInfo) err
 	if err != nil {
 		return err
 	}
-	lock, err := c.lock(ctx, c.Wait)
+	lock, err := c.Exclusive(ctx, c.dir, c.Wait)
 	if err != nil {
 		return fmt.Errorf("publishing rollups: %w", err)
 	}

@@ -19,7 +19,7 @@ func (c *compactor) recover(ctx context.Context) (unclear bool, err error) {
 	if err != nil || len(left) == 0 { // then readers need not let go
 		return false, err
 	}
-	lock, err := c.lock(ctx, c.Wait)
+	lock, err := c.Exclusive(ctx, c.dir, c.Wait)
 	if err != nil {
 		return false, fmt.Errorf("looking at what earlier runs left: %w", err)
 	}
@@ -62,7 +62,7 @@ func (c *compactor) nameAside() error {
 		if err != nil {
 			return err
 		}
-		if err := c.rename(path, c.staged(date, max(1, generationOf(entries)))); err != nil {
+		if err := c.Rename(path, c.staged(date, max(1, generationOf(entries)))); err != nil {
 			return fmt.Errorf("naming an old directory: %w", err)
 		}
 	}
@@ -125,7 +125,7 @@ func (c *compactor) retire(stage, date string) error {
 // empty deletes names in a directory of the stage, and the directory if nothing stays.
 func (c *compactor) empty(stage string, names, rest []string) error {
 	for _, name := range names {
-		if err := c.remove(filepath.Join(stage, name)); err != nil {
+		if err := c.Remove(filepath.Join(stage, name)); err != nil {
 			return fmt.Errorf("deleting an old file: %w", err)
 		}
 	}
@@ -133,10 +133,10 @@ func (c *compactor) empty(stage string, names, rest []string) error {
 		return fmt.Errorf("%s has %d files that the date does not have, such as %s: "+
 			"they stay; move them where they belong", stage, len(rest), rest[0])
 	}
-	if err := c.remove(stage); err != nil {
+	if err := c.Remove(stage); err != nil {
 		return fmt.Errorf("deleting an old directory: %w", err)
 	}
-	return c.syncDir(c.stage())
+	return c.SyncDir(c.stage())
 }
 
 // removeRuns deletes the files between two levels of merges. Nothing depends on it.

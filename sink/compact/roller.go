@@ -61,7 +61,7 @@ func (r *roller) part(partition int32) (*rollupWriter, error) {
 	path := filepath.Join(r.c.stage(), fmt.Sprintf("%srollups-%s-%d", runPrefix, r.t.date, partition))
 	r.parts = append(r.parts, path)
 	var w *rollupWriter
-	err := r.c.do(actCreate, path, func() (err error) { w, err = newRollupWriter(path); return err })
+	err := r.c.Do(sink.ActCreate, path, func() (err error) { w, err = newRollupWriter(path); return err })
 	if err != nil {
 		return nil, fmt.Errorf("making rollups: %w", err)
 	}
@@ -90,7 +90,7 @@ func (r *roller) write(ctx context.Context, as fs.FileInfo) (path string, err er
 	}
 	path = filepath.Join(r.c.stage(), runPrefix+"rollups-"+r.t.date)
 	var w *rollupWriter
-	err = r.c.do(actCreate, path, func() (err error) { w, err = newRollupWriter(path); return err })
+	err = r.c.Do(sink.ActCreate, path, func() (err error) { w, err = newRollupWriter(path); return err })
 	if err != nil {
 		return "", fmt.Errorf("making rollups: %w", err)
 	}
@@ -99,7 +99,7 @@ func (r *roller) write(ctx context.Context, as fs.FileInfo) (path string, err er
 		topic: r.c.topic, generation: r.t.generation, inputs: r.inputs(), before: r.before,
 		deleted: r.deleted, next: r.next,
 	}
-	closed := w.close(f, func() error { return r.c.do(actSync, path, w.file.Sync) })
+	closed := w.close(f, func() error { return r.c.Do(sink.ActSync, path, w.file.Sync) })
 	inputs := slices.Concat(slices.Collect(maps.Values(r.t.inputs))...)
 	if err := cmp.Or(err, closed, owned(path, as), readableAs(path, inputs...)); err != nil {
 		return "", fmt.Errorf("writing %s: %w", path, err)
@@ -137,21 +137,21 @@ func (c *compactor) makeHome(date string, as fs.FileInfo) error {
 		if _, err := os.Stat(d); err == nil {
 			continue
 		}
-		if err := c.do(actMakeDir, d, func() error { return os.Mkdir(d, as.Mode().Perm()) }); err != nil {
+		if err := c.Do(sink.ActMakeDir, d, func() error { return os.Mkdir(d, as.Mode().Perm()) }); err != nil {
 			return fmt.Errorf("making a directory for rollups: %w", err)
 		}
 		if err := like(d, as); err != nil {
 			return fmt.Errorf("making a directory for rollups: %w", err)
 		}
 	}
-	return cmp.Or(c.syncDir(c.dir), c.syncDir(filepath.Dir(dir))) // a run that made them may have died before
+	return cmp.Or(c.SyncDir(c.dir), c.SyncDir(filepath.Dir(dir))) // a run that made them may have died before
 }
 
 // publishRollups puts the rollups at their place, durably. The caller holds the lock, and exchanges the date next.
 func (c *compactor) publishRollups(made, date string) error {
 	path := rollupsPath(c.dir, date)
-	if err := c.rename(made, path); err != nil {
+	if err := c.Rename(made, path); err != nil {
 		return fmt.Errorf("publishing rollups: %w", err)
 	}
-	return c.syncDir(filepath.Dir(path))
+	return c.SyncDir(filepath.Dir(path))
 }

@@ -33,7 +33,7 @@ func add(t testing.TB, s store, n int) (locked time.Duration) {
 	r, _ := rowOf(&f, int64(1_000_000+n))
 	var since time.Time
 	s.Before = func(action, path string) error {
-		if action == table.ActLock && path == sink.LockPath(s.Dir) {
+		if action == sink.ActLock && path == sink.LockPath(s.Dir) {
 			since = time.Now()
 		}
 		return sinktest.NoSync(action, path)

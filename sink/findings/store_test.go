@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/sinktest"
 	"github.com/weirhpc/weir/sink/table"
 )
@@ -323,7 +324,7 @@ func TestFullDisk(t *testing.T) {
 	before, moved := row(t, final("1", "serial", "", epoch), 1), row(t, final("1", "serial", "", epoch+dayMs), 2)
 	s.put(t, "id", before)
 	for _, action := range []string{
-		table.ActLock, table.ActMakeDir, table.ActCreate, table.ActWrite, table.ActSync, table.ActSyncDir,
+		sink.ActLock, sink.ActMakeDir, sink.ActCreate, sink.ActWrite, sink.ActSync, sink.ActSyncDir,
 	} {
 		s.Before = func(a, path string) error {
 			if a == action {
@@ -369,7 +370,7 @@ func TestWriteLooksAgain(t *testing.T) {
 	newer := row(t, final("1", "serial", "newer", epoch+dayMs), 2)
 	other := row(t, final("2", "serial", "", epoch), 3)
 	s.Before = func(action, path string) error {
-		if action == table.ActLock {
+		if action == sink.ActLock {
 			s.Before = sinktest.NoSync
 			storeIn(s.Dir).put(t, "id", newer, other)
 		}

@@ -34,7 +34,7 @@ func day(t testing.TB, n int) store {
 func add(t testing.TB, s store, n int) {
 	t.Helper()
 	s.Before = func(action, path string) error {
-		if action == table.ActLock && path == sink.LockPath(s.Dir) {
+		if action == sink.ActLock && path == sink.LockPath(s.Dir) {
 			return errors.New("readers wait for it")
 		}
 		return sinktest.NoSync(action, path)

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/weirhpc/weir/kafka/kafkatest"
+	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/sinktest"
-	"github.com/weirhpc/weir/sink/table"
 )
 
 // TestCrashes kills a writer ahead of each of its steps, and the next one ahead of each of its own. Every job keeps its
@@ -95,7 +95,7 @@ func TestFullDisk(t *testing.T) {
 	moved := row
 	moved.End, moved.Position = epoch+dayMs, 2
 	for _, action := range []string{
-		table.ActLock, table.ActMakeDir, table.ActCreate, table.ActWrite, table.ActSync, table.ActSyncDir,
+		sink.ActLock, sink.ActMakeDir, sink.ActCreate, sink.ActWrite, sink.ActSync, sink.ActSyncDir,
 	} {
 		s.Before = func(a, path string) error {
 			if a == action {
@@ -142,7 +142,7 @@ func TestWriteLooksAgain(t *testing.T) {
 	newer.User, newer.End, newer.Position = "newer", epoch+dayMs, 2
 	other.JobID = "2"
 	s.Before = func(action, path string) error {
-		if action == table.ActLock {
+		if action == sink.ActLock {
 			s.Before = sinktest.NoSync
 			storeIn(s.Dir).put(t, "id", newer, other)
 		}

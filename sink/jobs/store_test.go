@@ -245,7 +245,7 @@ func TestReadersKeepNobodyOut(t *testing.T) {
 	}
 	defer lock.Unlock()
 	s.Before = func(action, path string) error {
-		if action == table.ActLock && path == sink.LockPath(s.Dir) {
+		if action == sink.ActLock && path == sink.LockPath(s.Dir) {
 			return errors.New("a writer of one date waits for readers")
 		}
 		return sinktest.NoSync(action, path)
@@ -255,7 +255,7 @@ func TestReadersKeepNobodyOut(t *testing.T) {
 	s.put(t, "id", row, other)
 	renames := 0
 	s.Before = func(action, path string) error {
-		if action == table.ActRename {
+		if action == sink.ActRename {
 			renames++
 			if rows, err := Find(t.Context(), s.Dir, "1"); err != nil || len(rows) == 0 {
 				t.Errorf("ahead of %s: %v, %v", path, rows, err)
@@ -285,7 +285,7 @@ func TestMendAtStart(t *testing.T) {
 	s.put(t, "", row)
 	row.End, row.Position = epoch+dayMs, 1
 	s.Before = func(action, path string) error {
-		if action == table.ActRename && path == Path(s.Dir, "2026-11-20") {
+		if action == sink.ActRename && path == Path(s.Dir, "2026-11-20") {
 			return sinktest.ErrCrash
 		}
 		return sinktest.NoSync(action, path)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
+	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/table"
 )
 
@@ -88,8 +89,8 @@ func Follow[R any](b *Bench, f *table.Follower[R], period time.Duration) (end fu
 
 // NoSync leaves out actions that take a busy disk long: nobody pulls the plug in a test.
 func NoSync(action, _ string) error {
-	if action == table.ActSync || action == table.ActSyncDir {
-		return table.ErrDone
+	if action == sink.ActSync || action == sink.ActSyncDir {
+		return sink.ErrDone
 	}
 	return nil
 }
@@ -103,7 +104,7 @@ func CrashAt(n int, commit string) (hook func(action, path string) error, commit
 			return ErrCrash
 		}
 		step++
-		if action == table.ActRename && filepath.Base(path) == commit {
+		if action == sink.ActRename && filepath.Base(path) == commit {
 			*committed = true
 		}
 		return NoSync(action, path)

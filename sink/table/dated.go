@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,52 +21,26 @@ const (
 	suffix     = ".parquet"
 )
 
-// The actions of Dated on the disk.
-const (
-	ActLock    = "lock"
-	ActMakeDir = "mkdir"
-	ActCreate  = "create"
-	ActWrite   = "write"
-	ActSync    = "sync"
-	ActRename  = "rename"
-	ActSyncDir = "sync_dir"
-	actRemove  = "remove"
-)
-
-// ErrDone makes an action count as done if Before returns it.
-var ErrDone = errors.New("done")
-
 // Dated replaces whole files of a table with one file per date. The table's writers exclude each other by a lock, and
-// no reader waits while they write. New files are made in .stage/TABLE-new. The name TABLE-commit makes them valid:
-// from then on the replacement is finished, even after a crash. So a row that moves to another date is never lost, and
-// is in both files only until a crash is mended. If rows move, files change places under the lock: careful readers see
-// each row once.
+// no reader waits while they write. Replace is for a table without rows that move to another date.
+//
+// Commit makes new files in .stage/TABLE-new. The name TABLE-commit makes them valid: from then on the replacement is
+// finished, even after a crash. So a row that moves to another date is never lost, and is in both files only until a
+// crash is mended. If rows move, files change places under the lock: careful readers see each row once.
 type Dated struct {
+	sink.Disk
 	Dir  string // sink.dir
-	Name string // of the table: its directory below Dir, and the name of its files
-	// Before is called ahead of each action on the disk and may fail in its place. It is nil outside tests.
-	Before func(action, path string) error
-}
-
-// Do runs an action on the disk.
-func (d Dated) Do(action, path string, run func() error) error {
-	if d.Before != nil {
-		if err := d.Before(action, path); errors.Is(err, ErrDone) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-	return run()
+	Name string // of the table, and of its directory below Dir
+	File string // name of its files without .parquet; empty: Name
 }
 
 // Path returns the file of a date.
 func (d Dated) Path(date string) string {
-	return filepath.Join(d.Dir, d.Name, datePrefix+date, d.Name+suffix)
+	return filepath.Join(d.Dir, d.Name, datePrefix+date, cmp.Or(d.File, d.Name)+suffix)
 }
 
-// dates returns the dates that have a file, oldest first.
-func (d Dated) dates() (dates []string, err error) {
+// Dates returns the dates that have a file, oldest first.
+func (d Dated) Dates() (dates []string, err error) {
 	entries, err := os.ReadDir(filepath.Join(d.Dir, d.Name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("listing the %s of the archive: %w", d.Name, err)
@@ -88,16 +63,50 @@ func (d Dated) new() string { return filepath.Join(sink.StagePath(d.Dir), d.Name
 func (d Dated) committed() string { return filepath.Join(sink.StagePath(d.Dir), d.Name+"-commit") }
 
 // Lock takes the lock that the writers of the table have among them.
-func (d Dated) Lock(ctx context.Context, wait time.Duration) (lock *sink.Lock, err error) {
-	path := filepath.Join(sink.StagePath(d.Dir), d.Name+".lock")
-	err = d.Do(ActLock, path, func() error {
-		if err := os.MkdirAll(sink.StagePath(d.Dir), 0o755); err != nil {
-			return err
+func (d Dated) Lock(ctx context.Context, wait time.Duration) (*sink.Lock, error) {
+	stage, lock := sink.StagePath(d.Dir), &sink.Lock{}
+	path := filepath.Join(stage, d.Name+".lock")
+	err := d.Do(sink.ActLock, path, func() (err error) {
+		if err := os.MkdirAll(stage, 0o755); err != nil {
+			return fmt.Errorf("making .stage in sink.dir: %w", err)
 		}
+		sink.Inherit(stage)
 		lock, err = sink.TakeLock(ctx, path, true, wait)
 		return err
 	})
 	return lock, err
+}
+
+// makeHome makes the directory of a date's file, durably.
+func (d Dated) makeHome(date string) error {
+	home := filepath.Dir(d.Path(date))
+	if err := d.MakeDir(filepath.Dir(home)); err != nil {
+		return err
+	}
+	return d.MakeDir(home)
+}
+
+// put gives a complete file its place, durably.
+func (d Dated) put(from, date string) error {
+	to := d.Path(date)
+	if err := d.Rename(from, to); err != nil {
+		return fmt.Errorf("putting %s in place: %w", d.Name, err)
+	}
+	return d.SyncDir(filepath.Dir(to))
+}
+
+// Replace puts a complete file in the place of a date's file, durably. No reader that holds the archive's lock sees
+// the change. Replace returns sink.ErrLocked if readers keep the lock for longer than wait.
+func (d Dated) Replace(ctx context.Context, wait time.Duration, from, date string) error {
+	if err := d.makeHome(date); err != nil {
+		return err
+	}
+	lock, err := d.Exclusive(ctx, d.Dir, wait)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	return d.put(from, date)
 }
 
 // Commit replaces the files of some dates. The value of a date reports whether this date loses rows to other dates of
@@ -109,12 +118,11 @@ func (d Dated) Commit(ctx context.Context, wait time.Duration, dates map[string]
 		_ = d.discard() // otherwise the next writer does it
 		return err
 	}
-	from, to := d.new(), d.committed()
-	if err := d.Do(ActRename, to, func() error { return os.Rename(from, to) }); err != nil {
+	if err := d.Rename(d.new(), d.committed()); err != nil {
 		_ = d.discard()
 		return fmt.Errorf("committing %s: %w", d.Name, err)
 	}
-	if err := d.syncDir(sink.StagePath(d.Dir)); err != nil {
+	if err := d.SyncDir(sink.StagePath(d.Dir)); err != nil {
 		return err
 	}
 	return d.finish(ctx, wait)
@@ -126,7 +134,7 @@ const loses = "loses-"
 // prepare makes the new files, and the directories of their dates.
 func (d Dated) prepare(dates map[string]bool, write func(path, date string) error) error {
 	stage := d.new()
-	if err := d.makeDir(stage); err != nil {
+	if err := d.MakeDir(stage); err != nil {
 		return err
 	}
 	for _, date := range slices.Sorted(maps.Keys(dates)) {
@@ -142,29 +150,11 @@ func (d Dated) prepare(dates map[string]bool, write func(path, date string) erro
 				return fmt.Errorf("keeping the rights of %s: %w", d.Name, err)
 			}
 		}
-		dir := filepath.Dir(d.Path(date))
-		for _, made := range []string{filepath.Dir(dir), dir} {
-			if err := d.makeDir(made); err != nil {
-				return err
-			}
+		if err := d.makeHome(date); err != nil {
+			return err
 		}
 	}
-	return d.syncDir(stage)
-}
-
-// makeDir makes a directory if it is not there, and makes its name durable.
-func (d Dated) makeDir(dir string) error {
-	if info, err := os.Stat(dir); err == nil && info.IsDir() {
-		return nil
-	}
-	if err := d.Do(ActMakeDir, dir, func() error { return os.Mkdir(dir, 0o755) }); err != nil {
-		return fmt.Errorf("making a directory for %s: %w", d.Name, err)
-	}
-	return d.syncDir(filepath.Dir(dir))
-}
-
-func (d Dated) syncDir(dir string) error {
-	return d.Do(ActSyncDir, dir, func() error { return sink.SyncDir(dir) })
+	return d.SyncDir(stage)
 }
 
 // finish puts committed files in their places. Readers that hold the archive's lock do not see a row move. If they keep
@@ -176,11 +166,7 @@ func (d Dated) finish(ctx context.Context, wait time.Duration) error {
 		return fmt.Errorf("putting %s in place: %w", d.Name, err)
 	}
 	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), loses) }) {
-		lock := &sink.Lock{}
-		err := d.Do(ActLock, sink.LockPath(d.Dir), func() (err error) {
-			lock, err = sink.Exclusive(ctx, d.Dir, wait)
-			return err
-		})
+		lock, err := d.Exclusive(ctx, d.Dir, wait)
 		if err == nil {
 			defer lock.Unlock()
 		} else if !errors.Is(err, sink.ErrLocked) && !errors.Is(err, sink.ErrNoLocks) {
@@ -193,19 +179,14 @@ func (d Dated) finish(ctx context.Context, wait time.Duration) error {
 		if !isFile || !isDate {
 			return fmt.Errorf("%s is not weir's: move it out", filepath.Join(stage, e.Name()))
 		}
-		to := d.Path(date)
-		err := d.Do(ActRename, to, func() error { return os.Rename(filepath.Join(stage, e.Name()), to) })
-		if err != nil {
-			return fmt.Errorf("putting %s in place: %w", d.Name, err)
-		}
-		if err := d.syncDir(filepath.Dir(to)); err != nil {
+		if err := d.put(filepath.Join(stage, e.Name()), date); err != nil {
 			return err
 		}
 	}
-	if err := d.Do(actRemove, stage, func() error { return os.Remove(stage) }); err != nil {
+	if err := d.Remove(stage); err != nil {
 		return fmt.Errorf("putting %s in place: %w", d.Name, err)
 	}
-	return d.syncDir(sink.StagePath(d.Dir))
+	return d.SyncDir(sink.StagePath(d.Dir))
 }
 
 // Unfinished reports whether a writer died, or is at work.
@@ -226,12 +207,12 @@ func (d Dated) Resume(ctx context.Context, wait time.Duration) error {
 	if _, err := os.Stat(d.committed()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	dates, err := d.dates()
+	dates, err := d.Dates()
 	if err != nil {
 		return err
 	}
 	for _, date := range dates { // the new file of a date may be in place, but not durable
-		if err := d.syncDir(filepath.Dir(d.Path(date))); err != nil {
+		if err := d.SyncDir(filepath.Dir(d.Path(date))); err != nil {
 			return err
 		}
 	}
@@ -257,7 +238,7 @@ func (d Dated) discard() error {
 	if _, err := os.Stat(stage); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := d.Do(actRemove, stage, func() error { return os.RemoveAll(stage) }); err != nil {
+	if err := d.Do(sink.ActRemove, stage, func() error { return os.RemoveAll(stage) }); err != nil {
 		return fmt.Errorf("removing %s that were not committed: %w", d.Name, err)
 	}
 	return nil

@@ -21,7 +21,6 @@ import (
 
 const (
 	groupRows = 8 << 10 // in memory while they are written
-	batchRows = 64
 	maxHashes = 4 << 10 // of ids in a footer
 )
 
@@ -159,29 +158,12 @@ func (f *file[R]) each(fn func(*R) error) error {
 }
 
 // eachRow calls fn with every row of a file, in the columns of C.
-func eachRow[C, R any](f *file[R], names []string, fn func(*C) error) (err error) {
-	defer sink.Recovered(&err)
+func eachRow[C, R any](f *file[R], names []string, fn func(*C) error) error {
 	p, err := f.Columns(names...)
 	if err != nil {
 		return err
 	}
-	r := parquet.NewGenericReader[C](p)
-	defer func() { err = errors.Join(err, r.Close()) }()
-	for {
-		batch := make([]C, batchRows)
-		n, err := r.Read(batch)
-		for i := range batch[:n] {
-			if err := fn(&batch[i]); err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("reading rows: %w", err)
-		}
-	}
+	return sink.EachRow(p, fn)
 }
 
 // of returns the rows of the jobs with these ids. It reads no rows of a file without these ids.

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -11,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -186,37 +184,6 @@ func (s *Store[R]) copyRows(w *writer[R], date, topicID string, e *edit[R]) erro
 		put()
 	}
 	return failed
-}
-
-// WriteFile makes a file, durably. Nobody reads it before it gets its name.
-func (d Dated) WriteFile(path string, fill func(io.Writer) error) (err error) {
-	var out *os.File
-	err = d.Do(ActCreate, path, func() error {
-		out, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("making a file of %s: %w", d.Name, err)
-	}
-	defer func() {
-		if closed := out.Close(); err == nil && closed != nil {
-			err = fmt.Errorf("closing %s: %w", path, closed)
-		}
-	}()
-	buffered := bufio.NewWriterSize(sink.WriterFunc(func(b []byte) (n int, err error) {
-		err = d.Do(ActWrite, path, func() error { n, err = out.Write(b); return err })
-		return n, err
-	}), 256<<10)
-	if err := fill(buffered); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	if err := buffered.Flush(); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	if err := d.Do(ActSync, path, out.Sync); err != nil {
-		return fmt.Errorf("syncing %s: %w", path, err)
-	}
-	return nil
 }
 
 // compression is shared by all writers: an encoder takes megabytes.

@@ -80,7 +80,7 @@ func (t *Table[R]) Key(r *R) Key { return Key{t.Number(r), t.Life(r).From} }
 func (t *Table[R]) Path(dir, date string) string { return Dated{Dir: dir, Name: t.Name}.Path(date) }
 
 // Dates returns the dates that have a file, oldest first.
-func (t *Table[R]) Dates(dir string) ([]string, error) { return Dated{Dir: dir, Name: t.Name}.dates() }
+func (t *Table[R]) Dates(dir string) ([]string, error) { return Dated{Dir: dir, Name: t.Name}.Dates() }
 
 // Stat returns the number of rows that the file of a date claims, and its size in bytes. It reads the footer alone. It
 // returns zeros for a date without a file.

@@ -41,14 +41,14 @@ const never = 1 << 30
 // run runs until the crash.
 func (p *player) run() error {
 	m := newMaker(Options{Dir: p.dir, Topic: testTopic, Frontier: always})
-	m.before = func(action, path string) error {
+	m.store.Before = func(action, path string) error {
 		p.read()
 		if p.step == p.crash {
 			return errStop
 		}
 		p.step++
 		if action == p.skip {
-			return errDone
+			return sink.ErrDone
 		}
 		return p.note(action, path)
 	}
@@ -68,15 +68,15 @@ func (p *player) run() error {
 // note remembers what a loss of power would take.
 func (p *player) note(action, path string) error {
 	switch action {
-	case actCreate:
+	case sink.ActCreate:
 		p.torn[path] = true
-	case actSync:
+	case sink.ActSync:
 		delete(p.torn, path)
-	case actMakeDir:
+	case sink.ActMakeDir:
 		if _, err := os.Stat(path); err != nil {
 			p.undo[path] = func() error { return os.RemoveAll(path) }
 		}
-	case actRename:
+	case sink.ActRename:
 		lock, err := sink.TakeLock(context.Background(), sink.LockPath(p.dir), false, 0)
 		if err == nil {
 			lock.Unlock()
@@ -90,7 +90,7 @@ func (p *player) note(action, path string) error {
 			}
 			return err
 		}
-	case actSyncDir:
+	case sink.ActSyncDir:
 		for undone := range p.undo {
 			if filepath.Dir(undone) == path {
 				delete(p.undo, undone)
@@ -100,7 +100,7 @@ func (p *player) note(action, path string) error {
 	return nil
 }
 
-func (p *player) staged() string { return (&disk{dir: p.dir}).staged(endDate) }
+func (p *player) staged() string { return newMaker(Options{Dir: p.dir}).staged(endDate) }
 
 func (p *player) fail(err error) {
 	if p.err == nil {
@@ -215,7 +215,7 @@ func TestTotalsCrash(t *testing.T) {
 
 // TestHarnessCatchesErrors: without any one of the actions, some schedule must go wrong.
 func TestHarnessCatchesErrors(t *testing.T) {
-	for _, skip := range []string{actSync, actLock, actRename, actSyncDir} {
+	for _, skip := range []string{sink.ActSync, sink.ActLock, sink.ActRename, sink.ActSyncDir} {
 		t.Run(skip, func(t *testing.T) {
 			worlds(t, func(name string, w *world, old, now string) {
 				if crashEvery > 1 && name == "first" {
@@ -234,14 +234,14 @@ func TestHarnessCatchesErrors(t *testing.T) {
 // TestFullDisk: a full disk ends the run with a message, and leaves the archive as it was.
 func TestFullDisk(t *testing.T) {
 	worlds(t, func(name string, w *world, old, now string) {
-		for _, full := range []string{actMakeDir, actCreate, actWrite, actSync, actRename} {
-			if name == "again" && full == actMakeDir {
+		for _, full := range []string{sink.ActMakeDir, sink.ActCreate, sink.ActWrite, sink.ActSync, sink.ActRename} {
+			if name == "again" && full == sink.ActMakeDir {
 				continue // it is there
 			}
 			t.Run(name+", "+full, func(t *testing.T) {
 				dir := w.clone(t)
 				m := newMaker(Options{Dir: dir, Topic: testTopic, Frontier: always})
-				m.before = func(action, _ string) error {
+				m.store.Before = func(action, _ string) error {
 					if action == full {
 						return syscall.ENOSPC
 					}

@@ -1,7 +1,6 @@
 package totals
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -9,34 +8,34 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/table"
 )
 
 const (
-	dirName    = "job_totals"
-	fileName   = "totals.parquet"
-	datePrefix = "date="
+	dirName = "job_totals"
 
-	groupRows  = 64 << 10
-	pageBytes  = 32 << 10
-	batchTotal = 64
+	groupRows = 64 << 10
+	pageBytes = 32 << 10
 )
 
 // errBadFile is returned for a file that is not one of totals, or damaged.
 var errBadFile = errors.New("not job totals")
 
+func storeIn(dir string) table.Dated { return table.Dated{Dir: dir, Name: dirName, File: "totals"} }
+
 // Path returns the file with the totals of the jobs that ended on a date.
-func Path(dir, date string) string { return filepath.Join(dir, dirName, datePrefix+date, fileName) }
+func Path(dir, date string) string { return storeIn(dir).Path(date) }
+
+// Dates returns the dates that have totals, oldest first.
+func Dates(dir string) ([]string, error) { return storeIn(dir).Dates() }
 
 func (r recipe) put(set func(key, value string), rows int64) error {
 	dates, err := json.Marshal(append([]string{}, r.dates...))
@@ -84,14 +83,12 @@ func parseRecipe(lookup func(key string) (string, bool)) (r recipe, rows int64, 
 
 // writer writes totals in the order in which they come.
 type writer struct {
-	buffered *bufio.Writer
-	out      *parquet.GenericWriter[Total]
-	rows     int64
+	out  *parquet.GenericWriter[Total]
+	rows int64
 }
 
 func newWriter(w io.Writer) *writer {
-	b := bufio.NewWriterSize(w, 256<<10)
-	return &writer{buffered: b, out: parquet.NewGenericWriter[Total](b,
+	return &writer{out: parquet.NewGenericWriter[Total](w,
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 		parquet.DefaultEncodingFor(parquet.Double, &parquet.ByteStreamSplit),
 		parquet.CreatedBy("weir", "1", sink.Build()),
@@ -109,7 +106,7 @@ func (w *writer) add(t *Total) error {
 }
 
 func (w *writer) end(r recipe) error {
-	return cmp.Or(r.put(w.out.SetKeyValueMetadata, w.rows), w.out.Close(), w.buffered.Flush())
+	return cmp.Or(r.put(w.out.SetKeyValueMetadata, w.rows), w.out.Close())
 }
 
 // damaged names a file, and the remedy: totals can be made again as long as the archive still holds their sources.
@@ -142,23 +139,7 @@ func read[T any](path string, head func(lookup func(string) (string, bool)) erro
 	if each == nil {
 		return nil
 	}
-	rows := parquet.NewGenericReader[T](p)
-	defer rows.Close()
-	for {
-		batch := make([]T, batchTotal)
-		n, err := rows.Read(batch)
-		for i := range batch[:n] {
-			if err := each(&batch[i]); err != nil {
-				return err
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
+	return sink.EachRow(p, each)
 }
 
 // made returns the recipe of a file of totals, and the number of its rows; nil if there is no file.
@@ -200,17 +181,4 @@ func finals(path string) (map[schemas.JobKey][]int64, error) {
 		return nil, damaged(path, err)
 	}
 	return was, nil
-}
-
-// Dates returns the dates that have totals, oldest first.
-func Dates(dir string) (dates []string, err error) {
-	found, err := filepath.Glob(Path(dir, "*"))
-	for _, file := range found {
-		date := strings.TrimPrefix(filepath.Base(filepath.Dir(file)), datePrefix)
-		if _, no := time.Parse(time.DateOnly, date); no == nil {
-			dates = append(dates, date)
-		}
-	}
-	slices.Sort(dates)
-	return dates, err
 }

@@ -88,13 +88,13 @@ var errDiffers = errors.New("its totals are not those of the archive's rows: del
 
 // verify compares the totals of a date with new ones. The caller holds the lock.
 func (m *maker) verify(ctx context.Context, v *Verified, scratch string) error {
-	path := Path(m.dir, v.Date)
+	path := Path(m.Dir, v.Date)
 	there, rows, err := made(path)
 	if err != nil || there == nil {
 		return err
 	}
 	v.Rows = rows
-	ended, err := jobs.Lives(m.dir, v.Date)
+	ended, err := jobs.Lives(m.Dir, v.Date)
 	if err != nil {
 		return err
 	}

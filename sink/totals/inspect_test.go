@@ -59,8 +59,8 @@ func TestVerify(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := change(totalsOf(t, dir))
-		d := &disk{dir: dir}
-		if err := errors.Join(os.Remove(changed), d.make(changed, func(out io.Writer) error {
+		d := storeIn(dir)
+		if err := errors.Join(os.Remove(changed), d.WriteFile(changed, func(out io.Writer) error {
 			w := newWriter(out)
 			for i := range all {
 				if err := w.add(&all[i]); err != nil {

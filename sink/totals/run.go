@@ -15,6 +15,7 @@ import (
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/compact"
 	"github.com/weirhpc/weir/sink/jobs"
+	"github.com/weirhpc/weir/sink/table"
 )
 
 var (
@@ -71,7 +72,7 @@ func Run(ctx context.Context, o Options) error { return newMaker(o).run(ctx) }
 // maker is one run.
 type maker struct {
 	Options
-	disk
+	store    table.Dated
 	frontier Frontier
 	files    map[string][]sink.File // by date
 	known    []string               // dates with files or rollups
@@ -90,7 +91,7 @@ func newMaker(o Options) *maker {
 	if o.Report == nil {
 		o.Report = func(Date) {}
 	}
-	return &maker{Options: o, disk: disk{dir: o.Dir}}
+	return &maker{Options: o, store: storeIn(o.Dir)}
 }
 
 func (m *maker) run(ctx context.Context) error {
@@ -98,15 +99,11 @@ func (m *maker) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("finding sink.dir: %w", err)
 	}
-	m.Dir, m.dir = dir, dir
+	m.Dir, m.store.Dir = dir, dir
 	if _, err := os.Stat(filepath.Dir(sink.DatePath(dir, ""))); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w in %s: set sink.dir, or --dir, to the sink's directory", compact.ErrNoArchive, dir)
 	}
-	if err := os.MkdirAll(sink.StagePath(dir), 0o755); err != nil {
-		return fmt.Errorf("making .stage in sink.dir: %w", err)
-	}
-	sink.Inherit(sink.StagePath(dir))
-	mine, err := sink.TakeLock(ctx, filepath.Join(sink.StagePath(dir), dirName+".lock"), true, 0)
+	mine, err := m.store.Lock(ctx, 0)
 	if errors.Is(err, sink.ErrLocked) {
 		return errBusy
 	}
@@ -169,17 +166,18 @@ func (m *maker) one(ctx context.Context, date string) (err error) {
 		}
 	}()
 	// A compaction must not replace a date while it is read. Other readers, and sinks, are not kept out.
-	err = sink.Shared(ctx, m.dir, func() error { return m.read(ctx, date, &report) })
+	err = sink.Shared(ctx, m.Dir, func() error { return m.read(ctx, date, &report) })
 	if err != nil || report.State != Written {
 		return err
 	}
-	if err := m.publish(ctx, m.staged(date), date, &m.Options); err != nil {
-		if !errors.Is(err, errStop) {
-			m.removeStaged()
-		}
-		return err
+	err = m.store.Replace(ctx, m.Wait, m.staged(date), date)
+	if err != nil && !errors.Is(err, errStop) {
+		m.removeStaged()
 	}
-	return nil
+	if errors.Is(err, sink.ErrLocked) {
+		return fmt.Errorf("readers kept the archive for %v, it is tried again at the next run: %w", m.Wait, err)
+	}
+	return err
 }
 
 // read writes the totals of a date into the stage, unless the existing file is up to date. The caller holds the lock.
@@ -190,7 +188,7 @@ func (m *maker) read(ctx context.Context, date string, report *Date) error {
 			return err
 		}
 	}
-	path := Path(m.dir, date)
+	path := Path(m.Dir, date)
 	there, rows, err := made(path)
 	if err != nil {
 		return err
@@ -219,9 +217,9 @@ func (m *maker) read(ctx context.Context, date string, report *Date) error {
 // make writes the totals of a date into the stage.
 func (m *maker) make(ctx context.Context, date string, p plan, report *Date) error {
 	staged := m.staged(date)
-	err := m.disk.make(staged, func(out io.Writer) error {
+	err := m.store.WriteFile(staged, func(out io.Writer) error {
 		w := newWriter(out)
-		c, err := newCopier(Path(m.dir, date), p.same, w.add)
+		c, err := newCopier(Path(m.Dir, date), p.same, w.add)
 		if err != nil {
 			return err
 		}
@@ -243,6 +241,24 @@ func (m *maker) make(ctx context.Context, date string, p plan, report *Date) err
 	}
 	report.Jobs, report.Copied, report.Bytes = len(p.jobs), len(p.same), sizeOf(staged)
 	return nil
+}
+
+// stagePrefix begins the names in the stage.
+const stagePrefix = dirName + "-"
+
+func (m *maker) staged(name string) string {
+	return filepath.Join(sink.StagePath(m.Dir), stagePrefix+name)
+}
+
+// removeStaged deletes the files of dead runs in the stage.
+func (m *maker) removeStaged() {
+	left, err := filepath.Glob(m.staged("*"))
+	if err != nil {
+		return
+	}
+	for _, path := range left {
+		_ = os.Remove(path) // the next run tries it again
+	}
 }
 
 func sizeOf(path string) int64 {

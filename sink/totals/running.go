@@ -30,10 +30,10 @@ func Running(ctx context.Context, o Options, out func(*Total) error) (untilMs in
 	}
 	defer os.RemoveAll(scratch)
 	m := newMaker(o)
-	if _, err := os.Stat(filepath.Dir(sink.DatePath(m.dir, ""))); errors.Is(err, fs.ErrNotExist) {
-		return 0, fmt.Errorf("%w in %s: set sink.dir, or --dir, to the sink's directory", compact.ErrNoArchive, m.dir)
+	if _, err := os.Stat(filepath.Dir(sink.DatePath(m.Dir, ""))); errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("%w in %s: set sink.dir, or --dir, to the sink's directory", compact.ErrNoArchive, m.Dir)
 	}
-	err = sink.Reading(ctx, m.dir, func() error {
+	err = sink.Reading(ctx, m.Dir, func() error {
 		if err := m.survey(); err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func (m *maker) endedSince(ms int64) (map[schemas.JobKey]int64, error) {
 	ended := map[schemas.JobKey]int64{
 		{JobID: schemas.JobRest}: math.MaxInt64, {JobID: schemas.JobSystem}: math.MaxInt64,
 	}
-	dates, err := jobs.Dates(m.dir)
+	dates, err := jobs.Dates(m.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (m *maker) endedSince(ms int64) (map[schemas.JobKey]int64, error) {
 		if date < dateOf(ms) {
 			continue
 		}
-		over, err := jobs.Lives(m.dir, date)
+		over, err := jobs.Lives(m.Dir, date)
 		if err != nil {
 			return nil, err
 		}
@@ -139,12 +139,12 @@ func (m *maker) endedSince(ms int64) (map[schemas.JobKey]int64, error) {
 // lastEnds returns when the last namesake of each job ended. Jobs without a namesake are absent.
 func (m *maker) lastEnds(all []schemas.JobKey) (map[schemas.JobKey]int64, error) {
 	last := map[schemas.JobKey]int64{}
-	dates, err := jobs.Dates(m.dir)
+	dates, err := jobs.Dates(m.Dir)
 	if err != nil {
 		return nil, err
 	}
 	for _, date := range dates {
-		over, err := jobs.Lives(m.dir, date)
+		over, err := jobs.Lives(m.Dir, date)
 		if err != nil {
 			return nil, err
 		}

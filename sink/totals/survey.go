@@ -13,7 +13,7 @@ import (
 
 // survey lists the archive. The caller holds the lock.
 func (m *maker) survey() error {
-	files, err := sink.Files(filepath.Dir(sink.DatePath(m.dir, "")), m.Topic)
+	files, err := sink.Files(filepath.Dir(sink.DatePath(m.Dir, "")), m.Topic)
 	if err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (m *maker) survey() error {
 		}
 		m.files[f.Date] = append(m.files[f.Date], f)
 	}
-	rolled, err := compact.RollupDates(m.dir)
+	rolled, err := compact.RollupDates(m.Dir)
 	m.known = append(m.known, rolled...)
 	slices.Sort(m.known)
 	m.known = slices.Compact(m.known)
@@ -50,7 +50,7 @@ func (m *maker) look(date string) (compact.Inputs, error) {
 	}
 	found, is := m.inputs[date]
 	if !is {
-		found.Inputs, found.err = compact.InputsOf(m.dir, m.Topic, date, m.files[date])
+		found.Inputs, found.err = compact.InputsOf(m.Dir, m.Topic, date, m.files[date])
 		m.inputs[date] = found
 	}
 	return found.Inputs, found.err
@@ -59,7 +59,7 @@ func (m *maker) look(date string) (compact.Inputs, error) {
 // relist lists dates anew: a compaction may have replaced them since. The caller holds the lock.
 func (m *maker) relist(dates []compact.Inputs) error {
 	for _, in := range dates {
-		files, err := sink.FilesIn(sink.DatePath(m.dir, in.Date), m.Topic, in.Date)
+		files, err := sink.FilesIn(sink.DatePath(m.Dir, in.Date), m.Topic, in.Date)
 		if err != nil {
 			return err
 		}
@@ -79,13 +79,13 @@ type plan struct {
 }
 
 func (m *maker) plan(date string) (p plan, err error) {
-	ended, err := jobs.Lives(m.dir, date)
+	ended, err := jobs.Lives(m.Dir, date)
 	if err != nil {
 		return p, err
 	}
 	final := func(j *picked) bool { return m.frontier.final(j.Life, j.to) }
 	if p.jobs, p.waiting = pick(ended, m.namesakes, final, m.Interim); len(p.waiting) > 0 {
-		was, err := finals(Path(m.dir, date))
+		was, err := finals(Path(m.Dir, date))
 		if err != nil {
 			return p, err
 		}
