@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -430,8 +431,10 @@ func TestUp(t *testing.T) {
 		file); status != cli.ExitFailed || !strings.Contains(stderr, "weir.nosuch") {
 		t.Errorf("tail of a topic that is not there: status %d, %q", status, stderr)
 	}
-	if status, _, stderr := clitest.Weir(ctx, "topics", "check", "--config", file); status != cli.ExitDone {
-		t.Errorf("topics check: status %d, %q", status, stderr)
+	status, stdout, stderr := clitest.Weir(ctx, "topics", "check", "--config", file)
+	fingerprints := "goavro computes weir's fingerprints of " + strconv.Itoa(len(schemas.All())) + " schemas"
+	if status != cli.ExitDone || !strings.Contains(stdout, fingerprints) {
+		t.Errorf("topics check: status %d, %q, %q", status, stdout, stderr)
 	}
 
 	if status := up.Interrupt(t); status != cli.ExitDone || strings.Contains(up.Errs.String(), "level=ERROR") {

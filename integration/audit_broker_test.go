@@ -86,6 +86,13 @@ func TestAuditOnABroker(t *testing.T) {
 	if whole.FromMs != nil || whole.Summaries.InFlight > 0 || whole.ToMs == nil || *whole.ToMs != foldStart+59*foldT {
 		t.Errorf("all: from %v to %v, %+v", whole.FromMs, whole.ToMs, whole.Summaries)
 	}
+	if d := whole.Decoded; d.OneIn != audit.DecodedOneIn || d.Twice < d.Read/200 || d.Twice > d.Read/50 {
+		t.Errorf("decoded twice: %+v", d)
+	}
+	full := expectClean(t, cfg, audit.Options{Partition: -1, NoArchive: true, Full: true}).Decoded
+	if full.OneIn != 1 || full.Read != whole.Decoded.Read || full.Twice < full.Read*9/10 {
+		t.Errorf("all decoded twice: %+v", full)
+	}
 	last10 := time.UnixMilli(foldStart + 50*foldT)
 	since := expectClean(t, cfg, audit.Options{Partition: -1, NoArchive: true, Since: last10})
 	if n := since.Summaries.Recomputed; *since.FromMs != foldStart+50*foldT || n != whole.Summaries.Recomputed/6 {

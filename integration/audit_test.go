@@ -53,7 +53,8 @@ func bookkeepSketches(
 		terms: audit.Terms{
 			Cluster: foldCluster, Prefix: "weir.", Collectors: foldCollectors, Partials: 1, Summaries: 1,
 			Sketch: sketch, From: audit.Beginning, Only: -1, Rejects: 1, RejectsSince: audit.Beginning,
-			Counters: map[int32]audit.Span{}, Merges: map[int32]audit.Span{},
+			DecodedOneIn: 1,
+			Counters:     map[int32]audit.Span{}, Merges: map[int32]audit.Span{},
 		},
 	}
 	put := func(topic string, appendedMs int64, r schemas.Record) fold.Entry {
@@ -240,6 +241,9 @@ func TestAuditAgreesWithTheFolds(t *testing.T) {
 		}
 		s := report.Summaries
 		t.Logf("%d: %+v, notes %q", sketch, s, report.Notes)
+		if d := report.Decoded; d.Twice < d.Read*9/10 || d.Twice+d.Malformed != d.Read {
+			t.Errorf("%+v", d)
+		}
 		if s.Node == 0 || s.Exact == 0 || s.Estimated == 0 || s.Brackets == 0 || s.Shares == 0 || s.InFlight != 0 {
 			t.Errorf("the log did not need every kind of summary: %+v", s)
 		}

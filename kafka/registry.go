@@ -90,16 +90,18 @@ func Subject(prefix, topic string) string { return prefix + topic + "-value" }
 // avroSchema converts a shipped schema to a schema of the registry's client.
 func avroSchema(s schemas.Schema) sr.Schema { return sr.Schema{Schema: s.Text} }
 
-// lookup returns the id of a schema under a subject. It is 0 if the registry does not know it there.
-func (r registry) lookup(ctx context.Context, subject string, s schemas.Schema) (uint32, error) {
+// lookup returns the id of a schema under a subject, and the registry's text. The id is 0 if the registry does not know
+// the schema there.
+func (r registry) lookup(ctx context.Context, subject string, s schemas.Schema) (id uint32, text string, err error) {
 	found, err := r.LookupSchema(ctx, subject, avroSchema(s))
 	if notThere(err) {
-		return 0, nil
+		return 0, "", nil
 	}
 	if err != nil {
-		return 0, r.explain(subject, err)
+		return 0, "", r.explain(subject, err)
 	}
-	return r.checkID(subject, found.ID)
+	id, err = r.checkID(subject, found.ID)
+	return id, found.Schema.Schema, err
 }
 
 // notThere reports whether the registry knows no such subject, version or schema. An address without a registry answers
@@ -163,7 +165,7 @@ func RegisterSchemas(ctx context.Context, cfg config.Config) (map[string]uint32,
 	for _, topic := range schemas.PublicTopics() {
 		subject := Subject(cfg.Prefix, topic)
 		for _, s := range schemas.OfTopic(topic) {
-			id, err := r.lookup(ctx, subject, s)
+			id, _, err := r.lookup(ctx, subject, s)
 			if err != nil {
 				return nil, err
 			}
@@ -209,8 +211,9 @@ func (r registry) checkCompatible(ctx context.Context, subject string, s schemas
 	return nil
 }
 
-// CheckRegistry compares the registry with the ids of topic schemas, by its keys. It returns ErrTopics joined with a
-// line and a remedy for each difference.
+// CheckRegistry compares the registry with the ids of topic schemas, by its keys. It lets goavro compute the canonical
+// form and the fingerprint of each of the registry's texts. It returns ErrTopics joined with a line and a remedy for
+// each difference.
 func CheckRegistry(ctx context.Context, cfg config.Config, ids map[string]uint32) error {
 	r, err := newRegistry(cfg.Registry)
 	if err != nil {
@@ -221,9 +224,15 @@ func CheckRegistry(ctx context.Context, cfg config.Config, ids map[string]uint32
 		subject := Subject(cfg.Prefix, topic)
 		all := schemas.OfTopic(topic)
 		for i, s := range all {
-			id, err := r.lookup(ctx, subject, s)
+			id, text, err := r.lookup(ctx, subject, s)
 			if err != nil {
 				return err
+			}
+			if text != "" { // a registry may answer with the id alone
+				if err := schemas.CheckText(s, text); err != nil {
+					faults = append(faults, fmt.Errorf("registry %s: subject %s: the text of id %d: %w: "+
+						"restore the registry from its backup", r.url, subject, id, err))
+				}
 			}
 			newest := i == len(all)-1
 			switch kept := ids[s.Key()]; {

@@ -1,9 +1,11 @@
 package kafka
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -175,6 +177,51 @@ func TestRegistryRefuses(t *testing.T) {
 				!strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	}
+}
+
+// TestRegistryHoldsAnotherText: the registry answers with the right id and a text that is not the schema's. By goavro
+// its canonical form is another one. Documentation and order may differ.
+func TestRegistryHoldsAnotherText(t *testing.T) {
+	t.Parallel()
+	r, c := fakeRegistry(t)
+	ids := register(t, c)
+	newest := schemas.OfTopic(schemas.TopicJobs)[len(schemas.OfTopic(schemas.TopicJobs))-1]
+	for name, tc := range map[string]struct{ old, by, says string }{
+		"without documentation": {`"doc"`, `"note"`, ""},
+		"another type":          {`"name": "restart", "type": "int"`, `"name": "restart", "type": "long"`, "canonical form is"},
+		"no schema":             {`"record"`, `"table"`, "goavro does not read it"},
+	} {
+		text := strings.ReplaceAll(newest.Text, tc.old, tc.by)
+		if text == newest.Text {
+			t.Fatalf("%s: nothing replaced", name)
+		}
+		r.ClearInterceptors()
+		r.Intercept(func(w http.ResponseWriter, q *http.Request) bool {
+			if q.Method != http.MethodPost || q.URL.Path != "/subjects/weir.jobs-value" {
+				return false
+			}
+			var asked sr.Schema
+			body, err := io.ReadAll(q.Body)
+			if err != nil || json.Unmarshal(body, &asked) != nil {
+				t.Error(err)
+			}
+			q.Body = io.NopCloser(bytes.NewReader(body))
+			if asked.Schema != newest.Text {
+				return false
+			}
+			w.Header().Set("Content-Type", "application/vnd.schemaregistry.v1+json")
+			_ = json.NewEncoder(w).Encode(sr.SubjectSchema{
+				Subject: "weir.jobs-value", ID: int(ids[newest.Key()]), Version: 1, Schema: sr.Schema{Schema: text},
+			})
+			return true
+		})
+		err := CheckRegistry(t.Context(), c, ids)
+		if (err == nil) != (tc.says == "") ||
+			err != nil && (!errors.Is(err, ErrTopics) || !strings.Contains(err.Error(), tc.says) ||
+				!strings.Contains(err.Error(), "subject weir.jobs-value: the text of id")) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -248,20 +248,34 @@ func MarshalChecked(r Record) ([]byte, error) {
 // form of a Route takes 28 times its shortest encoding. The runtime rounds allocations up by a quarter at most. Records
 // of metrics need less (TestBounds).
 func Unmarshal(b []byte) (Record, error) {
+	e, r, err := decode(b)
+	if err != nil {
+		return nil, err
+	}
+	return e.valid(r)
+}
+
+// Decode is Unmarshal, but it also returns a record that Validate refuses.
+func Decode(b []byte) (Record, error) {
+	_, r, err := decode(b)
+	return r, err
+}
+
+func decode(b []byte) (*entry, Record, error) {
 	e, err := lookup(b)
 	if err == nil && len(b) <= MaxRecordBytes {
 		if r, ok := e.decodeOwn(b[headerBytes:]); ok {
-			return e.valid(r)
+			return e, r, nil
 		}
 	}
 	if e, err = lookupChecked(b); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r := e.zero()
 	if _, err := e.schema().Decode(b[headerBytes:], r); err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", e.name, errMalformed, err)
+		return nil, nil, fmt.Errorf("%s: %w: %w", e.name, errMalformed, err)
 	}
-	return e.valid(r)
+	return e, r, nil
 }
 
 // decodeOwn decodes the body of a record that has a codec of its own. It is not ok if the general codec must decide.

@@ -10,7 +10,8 @@ import (
 	"github.com/linkedin/goavro/v2"
 )
 
-// codecs holds the goavro codecs that were asked for, by entry. Only `weir tail` and the tests want them.
+// codecs holds the goavro codecs that were asked for, by entry. Only `weir tail`, `weir audit` and tests want
+// them.
 var codecs sync.Map
 
 // dynamic returns the goavro codec of a schema. Two goroutines may make it at once; one of both codecs stays. No field
@@ -27,16 +28,44 @@ func (e *entry) dynamic() (*goavro.Codec, error) {
 	return c, nil
 }
 
-// compile makes the codec that reads a value without a Go struct. It is slow, and most processes never show a record.
+// compile makes the codec that reads a value without a Go struct. It is slow, and most processes never need it.
 func (e *entry) compile() (*goavro.Codec, error) {
-	// Times stay integers, as in the record: a reader can compute with them.
-	const millis, micros = `, "logicalType": "timestamp-millis"`, `, "logicalType": "timestamp-micros"`
-	plain := strings.NewReplacer(millis, "", micros, "").Replace(e.text)
-	c, err := goavro.NewCodecForStandardJSONFull(plain)
+	c, err := compile(e.text)
 	if err != nil {
 		return nil, fmt.Errorf("compiling %s: %w", e.name, err)
 	}
 	return c, nil
+}
+
+// compile makes the codec of a schema without its logical types. So times stay integers, as in the record: a reader can
+// compute with them. And goavro's canonical form is the standard's: of a logical type it keeps an object.
+func compile(text string) (*goavro.Codec, error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber() // defaults stay as they are
+	var schema any
+	if err := d.Decode(&schema); err != nil {
+		return nil, err
+	}
+	dropLogicalTypes(schema)
+	plain, err := json.Marshal(schema)
+	if err != nil {
+		return nil, err
+	}
+	return goavro.NewCodecForStandardJSONFull(string(plain))
+}
+
+func dropLogicalTypes(schema any) {
+	switch s := schema.(type) {
+	case map[string]any:
+		delete(s, "logicalType")
+		for _, v := range s {
+			dropLogicalTypes(v)
+		}
+	case []any:
+		for _, v := range s {
+			dropLogicalTypes(v)
+		}
+	}
 }
 
 // JSON returns the full name of the schema that b was written with, and its value as plain JSON. Times are in

@@ -4,7 +4,8 @@
 //
 // It repeats rules of the folds on purpose and shares no code with package processors: an audit that called the fold
 // would prove nothing. Deciles are read from sorted values. Package schemas decides whether a record is valid, and
-// quantile.Summary.Check whether a summary contradicts itself: these are the contract, not the arithmetic.
+// quantile.Summary.Check whether a summary contradicts itself: these are the contract, not the arithmetic. Its codec is
+// compared with goavro's, on some records or on all.
 //
 // Books is the pure part. It asks for the records of three topics, interval by interval over all partitions, so that it
 // holds only open intervals and records that still lack their counterpart in another topic. run.go reads the topics,
@@ -28,6 +29,7 @@ type Report struct {
 	Runs        []*AgentRun  `json:"runs"`
 	Summaries   Summaries    `json:"summaries"`
 	Rejects     int64        `json:"rejects"` // rejected records, found on topic rejects
+	Decoded     Decoded      `json:"decoded_twice"`
 	Archive     []*Chain     `json:"archive"` // empty: the archive was left out, or there is none
 	Notes       []string     `json:"notes"`   // parts that could not be compared, with the reason
 	Differences []Difference `json:"differences"`
@@ -126,9 +128,17 @@ type Chain struct {
 	Gaps      int64 `json:"gaps"`      // accepted by `weir sink accept-gap`
 }
 
+// Decoded counts the records that were decoded a second time, by goavro, and compared field by field.
+type Decoded struct {
+	OneIn     int64 `json:"one_in"`    // of so many records, one was chosen; 1: all, 0: none
+	Read      int64 `json:"read"`      // records of all topics
+	Twice     int64 `json:"records"`   // decoded by both
+	Malformed int64 `json:"malformed"` // chosen, but of a form that is not handed to goavro
+}
+
 // Difference is one account that does not close. Numbers and names that do not apply are absent.
 type Difference struct {
-	Kind          string  `json:"kind"` // fates, summary, share, run, reject, archive or chain
+	Kind          string  `json:"kind"` // fates, summary, share, run, reject, decoding, archive or chain
 	Topic         string  `json:"topic"`
 	Partition     int32   `json:"partition"`
 	Offset        *int64  `json:"offset,omitempty"`
@@ -136,18 +146,20 @@ type Difference struct {
 	Restart       *int32  `json:"restart,omitempty"`
 	IntervalStart *int64  `json:"interval_start,omitempty"`
 	File          string  `json:"file,omitempty"`
+	Field         string  `json:"field,omitempty"` // of the record, such as metrics[2].values[17]
 	Text          string  `json:"text"`
 }
 
 // The kinds of differences.
 const (
-	kindFates   = "fates"
-	KindSummary = "summary"
-	kindShare   = "share"
-	kindRun     = "run"
-	KindReject  = "reject"
-	kindArchive = "archive"
-	kindChain   = "chain"
+	kindFates    = "fates"
+	KindSummary  = "summary"
+	kindShare    = "share"
+	kindRun      = "run"
+	KindReject   = "reject"
+	kindDecoding = "decoding"
+	kindArchive  = "archive"
+	kindChain    = "chain"
 )
 
 // String returns the difference as one line: its place, then its text.

@@ -22,6 +22,8 @@ type Terms struct {
 	From int64
 	// Only is the one partition of counters to audit, or -1: all. Split jobs need all.
 	Only int32
+	// DecodedOneIn is how many records there are to one that is decoded twice. 1: all are, 0: none.
+	DecodedOneIn int64
 	// Counters and Merges are the audited spans of the partitions of counters and partials.
 	Counters, Merges map[int32]Span
 }
@@ -68,6 +70,7 @@ type Books struct {
 	waiting, mostWaiting int64 // values of expected
 
 	rejects rejects
+	second  schemas.SecondReader
 }
 
 // summaryFront is the last interval read from one partition of summaries.
@@ -92,6 +95,7 @@ func NewBooks(t Terms) *Books {
 		recent: map[int64]map[schemas.JobKey]bool{}, splits: map[int64]*split{}, decided: map[jobInterval][]int32{},
 		mostWaiting: mostWaiting, joined: never, promised: map[shareKey]*share{}, shares: map[shareKey]foundShare{},
 	}
+	b.report.Decoded.OneIn = t.DecodedOneIn
 	b.report.Runs, b.report.Archive = []*AgentRun{}, []*Chain{}
 	b.report.Notes, b.report.Differences = []string{}, []Difference{}
 	for p := range t.Collectors {
@@ -173,6 +177,7 @@ func (b *Books) least() int64 {
 
 // Add takes the next record of a partition.
 func (b *Books) Add(s Source, e Entry) {
+	b.decodeTwice(s, e)
 	switch s.Topic {
 	case schemas.TopicCounters:
 		c := b.collectors[s.Partition]

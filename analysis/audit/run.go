@@ -21,8 +21,16 @@ type Options struct {
 	Since     time.Time // audit intervals that begin then or later; zero: all that the topics hold
 	Partition int32     // audit this partition of counters alone; -1: all
 	NoArchive bool      // leave the archive out
+	Full      bool      // decode every record twice, not one in DecodedOneIn
 	// Progress is called every five seconds: how many offsets of all were read, and the interval. It may be nil.
 	Progress func(read, all, interval int64)
+}
+
+func (o Options) decodedOneIn() int64 {
+	if o.Full {
+		return 1
+	}
+	return DecodedOneIn
 }
 
 // ErrNoPartition is returned when the partition to audit does not exist.
@@ -115,7 +123,7 @@ func (a *auditor) run(ctx context.Context) (*Report, error) {
 		Collectors: int32(len(counters)), Partials: int32(len(merges)),
 		Summaries: int32(len(a.topics[schemas.TopicJobSummary].Ranges)),
 		Rejects:   int32(len(a.topics[schemas.TopicRejects].Ranges)), RejectsSince: a.topics[schemas.TopicRejects].From,
-		From: a.from, Only: a.o.Partition, Counters: counters, Merges: merges,
+		From: a.from, Only: a.o.Partition, Counters: counters, Merges: merges, DecodedOneIn: a.o.decodedOneIn(),
 	})
 	books.report.Notes = append(books.report.Notes, a.notes...)
 	for _, d := range a.faults {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/schemas"
 
 	"github.com/weirhpc/weir/commands/cli"
 	"github.com/weirhpc/weir/commands/services"
@@ -55,7 +56,23 @@ func inspect(ctx context.Context, cfg config.Config, out io.Writer) error {
 	for _, name := range hidden {
 		cli.Say(out, "settings of topic %s are not checked: permission DESCRIBE_CONFIGS on it is missing", name)
 	}
-	return kafka.Explain(cfg.Kafka, errors.Join(err, inspectRegistry(ctx, cfg, out)))
+	return kafka.Explain(cfg.Kafka, errors.Join(err, inspectSchemas(out), inspectRegistry(ctx, cfg, out)))
+}
+
+// inspectSchemas has goavro compute the canonical form and the fingerprint of every schema ever shipped: all values on
+// the topics begin with weir's fingerprint of their schema.
+func inspectSchemas(out io.Writer) error {
+	all := schemas.All()
+	var faults []error
+	for _, s := range all {
+		if err := schemas.CheckText(s, s.Text); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if len(faults) == 0 {
+		cli.Say(out, "goavro computes weir's fingerprints of %d schemas", len(all))
+	}
+	return errors.Join(faults...)
 }
 
 // NewTopics returns the command weir topics.
@@ -86,7 +103,10 @@ ids into topic schemas. Services take them from there, so the registry may be do
 It reports each difference with its remedy, and ends with status 1 if there is any. Settings of the brokers that cost
 time or safety, but with which weir works, are reported as advice.
 
-With registry.url it compares the ids in topic schemas with the ids in that schema registry.`,
+It compares weir's canonical forms and fingerprints of the schemas with those that goavro computes.
+
+With registry.url it compares the ids in topic schemas with the ids in that schema registry, and the fingerprints of
+that registry's texts.`,
 		Example: `  weir topics check --config /etc/weir/weir.yaml`,
 	}, "are as they should be", inspect))
 	topics.AddCommand(newTopicsACL())

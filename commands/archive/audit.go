@@ -21,7 +21,8 @@ var errDiffers = errors.New("the accounts do not close")
 // NewAudit returns the command weir audit.
 func NewAudit() *cobra.Command {
 	conf := cli.ConfigFlags{Reads: true}
-	var asJSON, noArchive bool
+	var asJSON bool
+	o := audit.Options{Partition: -1}
 	var since time.Duration
 	var partition int
 	c := &cobra.Command{
@@ -37,6 +38,8 @@ It folds the log of counters anew, by code of its own, and compares:
   - Every rejected record with topic rejects.
   - Every row of the archive with the topic, and the chain of files. The archive must be visible in sink.dir, unless
     --no-archive leaves it out.
+  - One record in a hundred with its decoding by goavro, which shares no code with weir's codec, field by field. With
+    --full every record.
 
 It audits the intervals that all topics still hold, up to the committed positions. It only reads. If anything differs,
 it names the place and ends with status 1.
@@ -44,10 +47,11 @@ it names the place and ends with status 1.
 It holds the records of the open intervals in memory, not the whole log. --since bounds the time, and --partition
 audits one partition of counters without split jobs, agents and archive.`,
 		Example: `  weir audit
-  weir audit --since 1h --json --config /etc/weir/weir.yaml`,
+  weir audit --since 1h --json --config /etc/weir/weir.yaml
+  weir audit --since 10m --full`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			o := audit.Options{Partition: -1, NoArchive: noArchive, Progress: progressTo(c.ErrOrStderr(), "audit")}
+			o.Progress = progressTo(c.ErrOrStderr(), "audit")
 			if c.Flags().Changed("partition") {
 				if partition < 0 || partition > math.MaxInt32 {
 					return cli.Usage(fmt.Errorf("--partition %d is not the number of a partition", partition))
@@ -71,7 +75,8 @@ audits one partition of counters without split jobs, agents and archive.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.Flags().Var((*cli.Age)(&since), "since",
 		"audit the intervals of this last `TIME`, such as 1h (default: all that the topics hold)")
-	c.Flags().BoolVar(&noArchive, "no-archive", false, "leave the archive out: it is not seen from here")
+	c.Flags().BoolVar(&o.NoArchive, "no-archive", false, "leave the archive out: it is not seen from here")
+	c.Flags().BoolVar(&o.Full, "full", false, "decode every record twice, not one in a hundred")
 	c.Flags().IntVar(&partition, "partition", 0, "audit partition `N` of counters alone (default: all)")
 	return c
 }
@@ -144,6 +149,7 @@ func printAudit(w io.Writer, r *audit.Report) error {
 	t.Line("certified\t%d summaries of metrics compared with the values", s.Certified)
 	t.Line("shares\t%d of split jobs", s.Shares)
 	t.Line("rejects\t%d rejected records found on topic rejects", r.Rejects)
+	t.Line("decoded\t%d of %d records twice, by weir and by goavro", r.Decoded.Twice, r.Decoded.Read)
 	for _, n := range r.Notes {
 		t.Line("note\t%s", n)
 	}

@@ -21,6 +21,7 @@ func TestAuditTable(t *testing.T) {
 		Archive:    []*audit.Chain{{Partition: 1, Next: 40, End: 50, Files: 4, Rows: 99}},
 		Notes:      []string{"something was not compared"},
 		Summaries:  audit.Summaries{Certified: 77},
+		Decoded:    audit.Decoded{OneIn: 100, Read: 4321, Twice: 43},
 		Found:      30,
 	}
 	for i := range int64(30) {
@@ -40,6 +41,7 @@ func TestAuditTable(t *testing.T) {
 		"sink     1          40        4",
 		"2 runs: 80 records acknowledged, 5 given up and reported in Gaps, 1 missing",
 		"certified  77 summaries of metrics compared with the values",
+		"decoded    43 of 4321 records twice, by weir and by goavro",
 		"note       something was not compared",
 		"differs    weir.job-summary-2 at 19: job job19/1: interval 2023-11-14T22:13:20Z: a row",
 		"differs    and 10 more: --json lists up to 1,000",
