@@ -176,6 +176,9 @@ func (s *Sources) Tasks(ctx context.Context, array string) (tasks map[int64]stri
 	return tasks, len(tasks) > 0 && (len(of) == 0 || isArray(of, array)), nil
 }
 
+// Knows reports whether the scheduler has a record of a job with this ID. Tasks has read the records.
+func (s *Sources) Knows(id string) bool { return len(s.lives[id]) > 0 }
+
 // Load is the function Load for a job, or a task of an array, that was named.
 func (s *Sources) Load(ctx context.Context, set *rules.Set, jobID string, a Ask) (*view.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*topics.ReadTimeout)

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,11 +61,59 @@ func tasksOf(arg string) (id string, tasks []int64, err error) {
 	return id, tasks, nil
 }
 
-// numbers returns the IDs of jobs and arrays that the arguments name.
+// typed are the forms in which squeue and sacct print a part of a job: a task of an array, a step, or both.
+var typed = regexp.MustCompile(`^([A-Za-z0-9:-]+?)(?:_(\d{1,9}))?(?:\.(?:batch|extern|interactive|\d{1,9}))?$`)
+
+// component is a part of a heterogeneous job. Slurm numbers these parts in a row.
+var component = regexp.MustCompile(`^(\d{1,18})\+(\d{1,4})((?:\.\w+)?(?:@.*)?)$`)
+
+// separate returns one job an argument: squeue prints 12+1 for job 13, and people type lists with commas.
+func separate(args []string) (all []string) {
+	for _, arg := range args {
+		depth, from := 0, 0
+		for i, c := range arg + "," {
+			switch {
+			case c == '[':
+				depth++
+			case c == ']':
+				depth--
+			case c == ',' && depth <= 0:
+				all, from = append(all, arg[from:min(i, len(arg))]), i+1
+			}
+		}
+	}
+	for i, arg := range all {
+		if p := component.FindStringSubmatch(arg); p != nil {
+			first, _ := strconv.ParseInt(p[1], 10, 64)
+			offset, _ := strconv.ParseInt(p[2], 10, 64)
+			all[i] = strconv.FormatInt(first+offset, 10) + p[3]
+		}
+	}
+	return all
+}
+
+// partOf returns the job and the task that an ID names as squeue and sacct print it, such as 12_3 or 12.batch. It is
+// empty if the ID has no such form.
+func partOf(id string) (job string, tasks []int64) {
+	p := typed.FindStringSubmatch(id)
+	if p == nil || p[1] == id {
+		return "", nil
+	}
+	if p[2] != "" {
+		task, _ := strconv.ParseInt(p[2], 10, 64)
+		tasks = []int64{task}
+	}
+	return p[1], tasks
+}
+
+// numbers returns the IDs of jobs and arrays that the arguments may name.
 func numbers(args []string) (ids []string) {
 	for _, arg := range args {
 		id, _, _, _ := arrayTasks(arg) // jobIDs has accepted it
 		ids = append(ids, id)
+		if job, _ := partOf(id); job != "" {
+			ids = append(ids, job)
+		}
 	}
 	return ids
 }
@@ -88,6 +138,11 @@ func taskIDs(ctx context.Context, sources *analysis.Sources, args []string) (ids
 			return nil, err
 		}
 		switch {
+		case tasks == nil && !whole && !sources.Knows(id) && partIsKnown(ctx, sources, &id, &tasks, &found):
+			if tasks == nil {
+				add(id, date)
+				continue
+			}
 		case tasks == nil && !whole:
 			add(id, date)
 			continue
@@ -107,6 +162,20 @@ func taskIDs(ctx context.Context, sources *analysis.Sources, args []string) (ids
 		}
 	}
 	return ids, nil
+}
+
+// partIsKnown replaces an ID by the job of which it names a part, if there is such a job or such a task.
+func partIsKnown(ctx context.Context, s *analysis.Sources, id *string, tasks *[]int64, found *map[int64]string) bool {
+	job, of := partOf(*id)
+	if job == "" {
+		return false
+	}
+	all, _, err := s.Tasks(ctx, job)
+	if err != nil || of == nil && !s.Knows(job) || of != nil && all[of[0]] == "" {
+		return false
+	}
+	*id, *tasks, *found = job, of, all
+	return true
 }
 
 // bins returns the number of bins for each of n jobs shown together, so that all of them fit into memory.

@@ -100,7 +100,8 @@ func TestTasksAreFound(t *testing.T) {
 	put("7", "7", 3) // in Slurm one task has the number of its array
 	for arg, want := range map[string]string{
 		"7_[1-3]": "101 102 7", "7_[9,1]": "109 101", "7": "101 102 7 109", "101": "101", "8_[1]": "201",
-		"7_[3]": "7", "8": "201", "7 101": "101 102 7 109", "101 7": "101 102 7 109", "7_[9] 7": "109 101 102 7",
+		"7_[3]": "7", "8": "201", "7_1": "101", "7_1,7_2": "101 102", "7_[1,2],201": "101 102 201", "101.batch": "101",
+		"7_9.0": "109", "100+1": "101", "100+2.extern": "102", "7.batch": "7", "7 101": "101 102 7 109", "101 7": "101 102 7 109", "7_[9] 7": "109 101 102 7",
 	} {
 		status, stdout, stderr := clitest.Weir(t.Context(), append([]string{"job"}, strings.Fields(arg)...)...)
 		var named []string
@@ -119,6 +120,7 @@ func TestTasksAreFound(t *testing.T) {
 	}
 	for arg, says := range map[string]string{
 		"7_[5]": "no job is one of the tasks 7_[5]", "9_[1]": "no job is one of the tasks", "9": "9 is not in",
+		"7_5": "7_5 is not in", "9.batch": "9.batch is not in", "9+1": "10 is not in",
 	} {
 		if status, stdout, stderr := clitest.Weir(t.Context(), "job", arg); status != cli.ExitFailed || stdout != "" ||
 			!strings.Contains(stderr, says) {
