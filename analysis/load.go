@@ -38,6 +38,30 @@ type Ask struct {
 	Restart  int32 // -1: the last
 }
 
+// span names the time that was asked for, or is empty.
+func (a Ask) span() string {
+	var words []string
+	if !a.From.IsZero() {
+		words = append(words, "from "+a.From.UTC().Format(time.RFC3339)+" on")
+	}
+	if !a.To.IsZero() {
+		words = append(words, "before "+a.To.UTC().Format(time.RFC3339))
+	}
+	return strings.Join(words, ", ")
+}
+
+// timesOf names the time of a job as the scheduler has it.
+func timesOf(j *view.Job) string {
+	at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+	switch {
+	case j.Start == nil:
+		return j.JobID + " has no known start"
+	case j.End == nil:
+		return fmt.Sprintf("%s runs since %s", j.JobID, at(*j.Start))
+	}
+	return fmt.Sprintf("%s ran from %s to %s", j.JobID, at(*j.Start), at(*j.End))
+}
+
 // AllMetrics asks for every metric that there is.
 const AllMetrics = "all"
 
@@ -166,6 +190,9 @@ func (l *loader) load(ctx context.Context) (*view.Job, error) {
 	j := l.job
 	j.Type = l.types.Of(j.Nodes)
 	if l.build == nil || !l.build.Into(j) {
+		if span := l.ask.span(); span != "" {
+			return j, fmt.Errorf("%w %s: %s", ErrNoInterval, span, timesOf(j))
+		}
 		return j, fmt.Errorf("%w yet that was measured: %s is %s", ErrNoInterval, j.JobID,
 			cmp.Or(strings.ToLower(j.State), "not known to the scheduler"))
 	}
