@@ -256,8 +256,8 @@ func shown(v any) string {
 	return CleanText(text, mostShown)
 }
 
-// CheckText returns an error unless goavro computes weir's canonical form and fingerprint of a schema from a text. So the
-// text may differ from Text in documentation, defaults, order and white space alone, as that of a registry may.
+// CheckText returns an error unless goavro computes weir's canonical form and fingerprint of a schema from a text. So
+// the text may differ from Text in documentation, defaults, order and white space alone, as that of a registry may.
 func CheckText(s Schema, text string) error {
 	c, err := compile(text)
 	if err != nil {

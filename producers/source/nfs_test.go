@@ -316,12 +316,12 @@ func TestMountinfoByBoth(t *testing.T) {
 	if !bytes.Equal(before, after) {
 		t.Skip("MOUNTS CHANGED MEANWHILE")
 	}
-	real := simpleMountinfo(before, func([]byte) bool { return true })
+	lacked := simpleMountinfo(before, func([]byte) bool { return true })
 	for _, m := range mounts {
-		delete(real, m.Source+" mounted on "+m.MountPoint)
+		delete(lacked, m.Source+" mounted on "+m.MountPoint)
 	}
-	if len(mounts) == 0 || len(real) > 0 {
-		t.Errorf("procfs has %d mounts, and lacks %v", len(mounts), real)
+	if len(mounts) == 0 || len(lacked) > 0 {
+		t.Errorf("procfs has %d mounts, and lacks %v", len(mounts), lacked)
 	}
 }
 
