@@ -105,8 +105,8 @@ func (t *teller) once(ctx context.Context) error {
 	return nil
 }
 
-// look reads the hardware in a goroutine of its own: a file of a driver that hangs must not keep the agent from its end.
-// A read that has not answered is not repeated beside it.
+// look reads the hardware in a goroutine of its own: a file of a driver that hangs must not keep the agent from its
+// end. A read that has not answered is not repeated beside it.
 func (t *teller) look(ctx context.Context) (schemas.NodeFacts, error) {
 	if t.reading == nil {
 		answer := make(chan found, 1)

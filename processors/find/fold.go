@@ -74,8 +74,8 @@ const (
 // newFinder continues from p and the states that were committed with it. It keeps none of the states. Together with
 // the jobs that it makes of them they would take twice the memory.
 func newFinder(
-	cluster string, set *rules.Set, types func() *nodetypes.Types, possible bool, known func(schemas.JobKey) *schemas.Job,
-	p *schemas.Progress, states iter.Seq[*schemas.FindState],
+	cluster string, set *rules.Set, types func() *nodetypes.Types, possible bool,
+	known func(schemas.JobKey) *schemas.Job, p *schemas.Progress, states iter.Seq[*schemas.FindState],
 ) (*finder, error) {
 	f := &finder{
 		Ledger: fold.NewLedger(p), cluster: cluster, set: set, types: types, possible: possible, known: known,
