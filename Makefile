@@ -17,6 +17,11 @@ build:
 build-static:
 	CGO_ENABLED=0 $(GO) build -trimpath -tags static -ldflags '-s -w' -o bin/weir-static .
 
+# The agent alone, for compute nodes: weir agent without the rest of weir.
+.PHONY: build-agent
+build-agent:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir-agent ./commands/agent/weir-agent
+
 # weir-sql has DuckDB inside, and so needs cgo: gcc and g++. It is static all the same. The linker warns of names of users
 # and hosts, which no query of the archive needs.
 build-sql:
@@ -338,14 +343,15 @@ bench-soak:
 
 # What docs/overhead.md states. A quiet machine, please: other programs are noise. The first takes ten minutes, with
 # PERTURBATION=-quick 90 seconds; the second 70 seconds; the third, which needs root and cgroup v1, six minutes.
-# make bench-agent LIST=metrics.yaml measures one agent with that list; without it, one that measures what is in use alone.
+# make bench-agent AGENT=bin/weir-agent measures that program. LIST=metrics.yaml measures one agent with that list; without it, one that measures what is in use alone.
 PERTURBATION ?=
 LIST ?=
+AGENT ?=
 perturbation: build perturbation-program
 	bin/perturbation perturb -exporter $(EXPORTER) $(PERTURBATION)
 
-bench-agent: build perturbation-program
-	bin/perturbation cost -exporter $(EXPORTER) -list '$(LIST)' $(PERTURBATION)
+bench-agent: build build-agent perturbation-program
+	bin/perturbation cost -exporter $(EXPORTER) -list '$(LIST)' -agent '$(AGENT)' $(PERTURBATION)
 
 bench-limits: perturbation-program
 	bin/perturbation limits $(PERTURBATION)

@@ -72,7 +72,7 @@ const quickLimit = 75 * time.Second
 
 // options are the settings of the command line.
 type options struct {
-	weir, exporter string
+	weir, agent, exporter string
 	ranks, runs    int
 	cycles         int
 	seed           uint64
@@ -86,6 +86,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	o := options{settle: settle}
 	flags := flag.NewFlagSet("perturbation perturb|cost|limits", flag.ContinueOnError)
 	flags.StringVar(&o.weir, "weir", "bin/weir", "the `binary` of weir")
+	flags.StringVar(&o.agent, "agent", "", "the `binary` of weir-agent, whose agents are measured; empty: weir's")
 	flags.StringVar(&o.exporter, "exporter", "", "the `binary` of node_exporter; empty: leave it out")
 	flags.IntVar(&o.ranks, "n", runtime.NumCPU(), "`processes` of the application")
 	flags.IntVar(&o.runs, "runs", 7, "`runs` of each condition")
@@ -114,6 +115,9 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	l := &lab{dir: dir, ranks: o.ranks}
 	if l.weir, err = filepath.Abs(o.weir); err != nil {
 		return fmt.Errorf("naming weir: %w", err)
+	}
+	if o.agent != "" {
+		l.agent, _ = filepath.Abs(o.agent) // weir's was found a moment ago
 	}
 	if o.exporter != "" {
 		l.exporter, _ = filepath.Abs(o.exporter)

@@ -30,6 +30,7 @@ import (
 type lab struct {
 	dir      string // for their files
 	weir     string // the binary
+	agent    string // weir-agent; empty: the agents are of weir
 	exporter string // node_exporter; empty: there is none
 	ranks    int
 	made     int // files and nodes are numbered
@@ -251,6 +252,9 @@ func (l *lab) startAgentWith(
 		if err := plan(ctx, broker, node); err != nil {
 			return nil, err
 		}
+	}
+	if l.agent != "" {
+		return l.start(node, false, nil, l.agent, "--config", file)
 	}
 	return l.start(node, false, nil, l.weir, "agent", "--config", file)
 }
