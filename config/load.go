@@ -136,7 +136,8 @@ func (src Source) readFile(v *viper.Viper, known map[string]any) (faults []error
 		if _, ok := known[key]; ok {
 			continue
 		}
-		fault := fmt.Errorf("%w %s in %s%s%s", errUnknownKey, key, src.File, lineOf(text, key), naming.Meant(key, known))
+		near := naming.Meant(key, known)
+		fault := fmt.Errorf("%w %s in %s%s%s", errUnknownKey, key, src.File, lineOf(text, key), near)
 		if example := sections[key]; example != "" {
 			fault = fmt.Errorf("%s in %s: %w: keys below it are wanted, such as %s", key, src.File, errValue, example)
 		}

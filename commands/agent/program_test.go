@@ -91,12 +91,14 @@ var programModules = []string{
 	"github.com/ebitengine/purego", "github.com/expr-lang/expr", "github.com/fsnotify/fsnotify",
 	"github.com/go-viper/mapstructure/v2", "github.com/hodgesds/perf-utils", "github.com/golang/snappy",
 	"github.com/klauspost/compress", "github.com/linkedin/goavro/v2",
-	"github.com/pelletier/go-toml/v2", "github.com/pierrec/lz4/v4", "github.com/sagikazarmark/locafero",
+	"github.com/pelletier/go-toml/v2", "github.com/pierrec/lz4/v4", "github.com/prometheus/procfs",
+	"github.com/sagikazarmark/locafero",
 	"github.com/sourcegraph/conc", "github.com/spf13/afero", "github.com/spf13/cast", "github.com/spf13/cobra",
 	"github.com/spf13/pflag", "github.com/spf13/viper", "github.com/subosito/gotenv", "github.com/twmb/avro",
 	"github.com/twmb/franz-go", "github.com/twmb/franz-go/pkg/kadm", "github.com/twmb/franz-go/pkg/kfake",
 	"github.com/twmb/franz-go/pkg/kmsg", "github.com/twmb/franz-go/pkg/sr", "github.com/weirhpc/weir",
-	"go.uber.org/atomic", "go.uber.org/multierr", "go.yaml.in/yaml/v3", "golang.org/x/sys", "golang.org/x/text",
+	"go.uber.org/atomic", "go.uber.org/multierr", "go.yaml.in/yaml/v3", "golang.org/x/sync", "golang.org/x/sys",
+	"golang.org/x/text",
 	"gonum.org/v1/gonum",
 }
 

@@ -109,7 +109,8 @@ func topOnce(ctx context.Context, w io.Writer, cfg config.Config, o term.TopOpti
 		known[name] = true
 	}
 	if len(known) > 0 && !known[o.Metric] && o.Metric != inuse.TopMetric {
-		return cli.Usage(fmt.Errorf("the newest interval has no metric %s%s", o.Metric, naming.Nearest(o.Metric, known)))
+		near := naming.Nearest(o.Metric, known)
+		return cli.Usage(fmt.Errorf("the newest interval has no metric %s%s", o.Metric, near))
 	}
 	return term.TopOnce(w, frame, o)
 }

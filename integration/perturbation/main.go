@@ -73,13 +73,21 @@ const quickLimit = 75 * time.Second
 // options are the settings of the command line.
 type options struct {
 	weir, agent, exporter string
-	ranks, runs    int
-	cycles         int
-	seed           uint64
-	limit          time.Duration
-	settle         time.Duration
-	only, list     string
-	quick, json    bool
+	ranks, runs           int
+	cycles                int
+	seed                  uint64
+	limit                 time.Duration
+	settle                time.Duration
+	only, list            string
+	quick, json           bool
+}
+
+// absolute returns the whole path of a program, or nothing if none is named. weir's own was found a moment ago.
+func absolute(path string) string {
+	if path != "" {
+		path, _ = filepath.Abs(path)
+	}
+	return path
 }
 
 func command(ctx context.Context, args []string, out, progress io.Writer) error {
@@ -116,12 +124,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	if l.weir, err = filepath.Abs(o.weir); err != nil {
 		return fmt.Errorf("naming weir: %w", err)
 	}
-	if o.agent != "" {
-		l.agent, _ = filepath.Abs(o.agent) // weir's was found a moment ago
-	}
-	if o.exporter != "" {
-		l.exporter, _ = filepath.Abs(o.exporter)
-	}
+	l.agent, l.exporter = absolute(o.agent), absolute(o.exporter)
 	if _, err := os.Stat(l.exporter); err != nil {
 		l.exporter = ""
 		fmt.Fprintln(progress, "NODE_EXPORTER SKIPPED: NOTHING IS COMPARED WITH IT, SINCE IT IS NOT INSTALLED")
