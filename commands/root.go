@@ -64,7 +64,7 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 		services.NewSimulate(),
 		services.NewBroker(),
 	)
-	add("admin", admin.NewStatus(), archive.NewAudit(), admin.NewTopics(), topology.NewTopology(),
+	add("admin", admin.NewStatus(), admin.NewMachine(), archive.NewAudit(), admin.NewTopics(), topology.NewTopology(),
 		archive.NewArchive(), admin.NewInit(), admin.NewCheck(), admin.NewSize(),
 		newCompletion(), newMan())
 	root.AddCommand(admin.NewCheckLock())

@@ -24,8 +24,8 @@ func idleNodes(nodes int, share float64, named int) int {
 // packing is the fewest nodes that have a core for each core that works now.
 type packing struct{ nodes, busy, busyPerNode, coresPerNode int }
 
-// pack returns a packing without idle cores. share is the share of cores that is proven to be idle, in
-// steps of a decile. idle is the mean share of time in which cores are idle, and busyIdle the same of a core that works:
+// pack returns a packing without idle cores. share is the share of cores that is proven to be idle, in steps of a
+// decile. idle is the mean share of time in which cores are idle, and busyIdle the same of a core that works:
 // idle = s + (1 - s) busyIdle for the share s of cores without work. smtIdle is the share of hardware threads that have
 // no work by design. TestPackingHoldsTheWork tries all layouts.
 func pack(nodes, cores, share, idle, busyIdle, smtIdle float64) (l packing, ok bool) {

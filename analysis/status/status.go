@@ -52,6 +52,7 @@ type Status struct {
 	ClocksOff     []NodeClock      `json:"clocks_off"`      // by the last records of each node, the worst first
 	BrokersOff    []BrokerClock    `json:"brokers_off"`     // brokers with a clock that is off
 	Synchrony     *Synchrony       `json:"synchrony"`       // null if no node reports it
+	Blind         []string         `json:"blind_rules"`     // rules that lack a fact about nodes; the caller knows them
 	Wrong         []string         `json:"wrong"`           // each with its remedy
 }
 
@@ -98,7 +99,8 @@ func Read(ctx context.Context, cfg config.Config) (*Status, error) {
 		Collect: map[string]int64{}, Merge: map[string]int64{},
 		Rejects: []Rejects{}, Sink: []SinkPartition{}, Intervals: []Interval{}, Incomplete: []IncompleteJob{},
 		Silent: []string{}, Late: []string{}, Misrouted: []string{}, Routeless: []string{},
-		OtherInterval: map[string]int64{}, ClocksOff: []NodeClock{}, BrokersOff: []BrokerClock{}, Wrong: []string{},
+		OtherInterval: map[string]int64{}, ClocksOff: []NodeClock{}, BrokersOff: []BrokerClock{}, Blind: []string{},
+		Wrong: []string{},
 	}
 	for _, step := range []func() error{
 		func() error { return s.balancer(ctx, r) },

@@ -32,9 +32,9 @@ func NewStatus() *cobra.Command {
 		Long: `Reports the state of the installation, and everything that is wrong with it.
 
 The first line is the verdict. Four lines follow: the plan and the last Tick, the nodes of the last closed interval,
-the partitions, and the archive. --all adds position, lag and owner of every partition, the fates of all records, and
-the names of silent, late, misrouted and routeless nodes. Times are UTC. Surplus counts the metrics that were left out
-since the beginning, because a summary holds at most 1,024.
+the partitions, and the archive. A fifth names rules that lack a fact about nodes. --all adds position, lag and owner of
+every partition, the fates of all records, and the names of silent, late, misrouted and routeless nodes. Times are UTC.
+Surplus counts the metrics that were left out since the beginning, because a summary holds at most 1,024.
 
 It ends with status 1 if something is wrong, and reports the remedy. These things are wrong, among others:
 
@@ -59,10 +59,15 @@ It ends with status 1 if something is wrong, and reports the remedy. These thing
 			if err != nil {
 				return err
 			}
+			m, err := machineOf(c.Context(), cfg)
+			if err != nil { // the rest of the status does not need the facts
+				m = &machineReport{}
+			}
+			s.Blind = append(s.Blind, m.blind()...)
 			if asJSON {
 				err = cli.PrintJSON(c.OutOrStdout(), []*status.Status{s})
 			} else {
-				err = printVerdict(c.OutOrStdout(), s, cfg.Cluster)
+				err = printVerdict(c.OutOrStdout(), s, cfg.Cluster, m.shortBlind())
 				if err == nil && all {
 					cli.Say(c.OutOrStdout(), "")
 					err = PrintStatus(c.OutOrStdout(), s)
@@ -93,8 +98,9 @@ func wrongLines(wrong []string, all bool) []string {
 	return lines
 }
 
-// printVerdict shows in five lines whether something is wrong, and the numbers that matter most.
-func printVerdict(w io.Writer, s *status.Status, cluster string) error {
+// printVerdict shows in five lines whether something is wrong, and the numbers that matter most. A sixth line warns of
+// rules that are not evaluated.
+func printVerdict(w io.Writer, s *status.Status, cluster, blind string) error {
 	t := cli.NewTable(0)
 	switch n := len(s.Wrong); n {
 	case 0:
@@ -130,6 +136,9 @@ func printVerdict(w io.Writer, s *status.Status, cluster string) error {
 	}
 	t.Line("folding\t%s", folding)
 	t.Line("archive\t%s", archiveLine(s.Sink))
+	if blind != "" {
+		t.Line("rules\t%s", blind)
+	}
 	return t.Print(w)
 }
 

@@ -40,7 +40,7 @@ func TestVerdictIsFiveLines(t *testing.T) {
 	} {
 		var b strings.Builder
 		s.Wrong = c.wrong
-		if err := admin.PrintVerdict(&b, s, "big"); err != nil {
+		if err := admin.PrintVerdict(&b, s, "big", ""); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{
@@ -67,8 +67,8 @@ func TestVerdictIsFiveLines(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	err := admin.PrintVerdict(&b, &status.Status{Wrong: []string{"a"}}, "new")
-	if err != nil || strings.Count(b.String(), "\n") != 5 {
+	err := admin.PrintVerdict(&b, &status.Status{Wrong: []string{"a"}}, "new", "2 lack facts")
+	if err != nil || strings.Count(b.String(), "\n") != 6 || !strings.HasSuffix(b.String(), "rules    2 lack facts\n") {
 		t.Errorf("before anything ran: %v\n%s", err, &b)
 	}
 }

@@ -14,9 +14,9 @@ var (
 	quarters        = [5]string{"", "first", "second", "third", "last"}
 )
 
-// Evidence writes a number of a finding in words: a rule calls it quarter(cpu_user, 1).lo5, and its reader the median of
-// CPU user time in the first quarter. value writes a number of a metric with its unit. An expression without words is
-// written as it is.
+// Evidence writes a number of a finding in words: a rule calls it quarter(cpu_user, 1).lo5, and its reader the median
+// of CPU user time in the first quarter. value writes a number of a metric with its unit. An expression without words
+// is written as it is.
 func Evidence(j *Job, e *schemas.FindingEvidence, value func(m *Metric, v float64) string) string {
 	label, metric, bound := evidenceWords(e.Name)
 	m := j.Find(metric)

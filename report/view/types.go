@@ -148,8 +148,8 @@ type JobLine struct {
 	Of                                      map[string]*float64 // METRIC.dK of --sort
 }
 
-// Take sets the number of the line that a metric gives, if any: busy, spread, or the memory of a node. Memory of the job
-// itself counts only if no metric measures the memory of its nodes. A missing decile is nil.
+// Take sets the number of the line that a metric gives, if any: busy, spread, or the memory of a node. Memory of the
+// job itself counts only if no metric measures the memory of its nodes. A missing decile is nil.
 func (l *JobLine) Take(metric string, mean *float64, d [11]*float64, nodes config.NodeType) {
 	switch {
 	case metric == "cpu_idle" && mean != nil:
