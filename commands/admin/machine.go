@@ -179,8 +179,8 @@ func (r *machineReport) blind() (lines []string) {
 			of[b.Fact] = append(of[b.Fact], b.Rule)
 		}
 		for _, fact := range facts {
-			lines = append(lines, fmt.Sprintf("%s: %s of %s is unknown: set it below machine", strings.Join(of[fact], ", "),
-				fact, r.Types[i].Name))
+			lines = append(lines, fmt.Sprintf("%s: %s of %s is unknown: set it below machine",
+				strings.Join(of[fact], ", "), fact, r.Types[i].Name))
 		}
 	}
 	return lines
@@ -263,5 +263,6 @@ func (r *machineReport) shortBlind() string {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("%d lack facts about nodes: %s; `weir machine` names them", len(rulesOf), strings.Join(names, ", "))
+	return fmt.Sprintf("%d lack facts about nodes: %s; `weir machine` names them", len(rulesOf),
+		strings.Join(names, ", "))
 }
