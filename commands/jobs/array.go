@@ -78,8 +78,11 @@ func separate(args []string) (all []string) {
 			case c == ']':
 				depth--
 			case c == ',' && depth <= 0:
-				all, from = append(all, arg[from:min(i, len(arg))]), i+1
+				all, from = append(all, arg[from:i]), i+1
 			}
+		}
+		if from <= len(arg) { // a bracket is open: arrayTasks refuses it
+			all = append(all, arg[from:])
 		}
 	}
 	for i, arg := range all {

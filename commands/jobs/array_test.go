@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -36,6 +37,28 @@ func TestJobArrays(t *testing.T) {
 		id, tasks, _, err := jobs.ArrayTasks(arg)
 		if before, _, _ := strings.Cut(arg, "_["); err != nil || id != before || !slices.Equal(tasks, want) {
 			t.Errorf("%s: %q, %v, %v", arg, id, tasks, err)
+		}
+	}
+}
+
+// TestSeparateJobs: commas separate jobs outside of brackets, parts of a heterogeneous job have numbers in a row, and
+// no argument vanishes, however it is spelt.
+func TestSeparateJobs(t *testing.T) {
+	for arg, want := range map[string]string{
+		"2_1,2_3": "2_1 2_3", "7_[1,3],8": "7_[1,3] 8", "12+1": "13", "12+2.batch@2026-11-20": "14.batch@2026-11-20",
+		"7_[1-60": "7_[1-60", "7_[1,2": "7_[1,2", "a]b,c": "a]b c", "": "", ",": " ", "x+1": "x+1",
+	} {
+		if got := strings.Join(jobs.Separate([]string{arg}), " "); got != want {
+			t.Errorf("%q: %q, want %q", arg, got, want)
+		}
+	}
+	for range 2_000 {
+		b := make([]byte, rand.IntN(8))
+		for i := range b {
+			b[i] = "1,[]_+.@"[rand.IntN(8)]
+		}
+		if len(jobs.Separate([]string{string(b)})) == 0 {
+			t.Fatalf("%q names no job", b)
 		}
 	}
 }

@@ -17,6 +17,7 @@ type (
 var (
 	ArrayTasks = arrayTasks
 	Bins       = bins
+	Separate   = separate
 	FindingOf  = findingOf
 	JobLines   = jobLines
 	JobPage    = jobPage
