@@ -70,7 +70,7 @@ func validity(c *x509.Certificate, now time.Time) string {
 
 // denied explains a refused permission or membership. The error's own text names the resource.
 func denied(_ config.Kafka, err error) string {
-	const list = "the table in docs/deploy.md lists the permissions that each part of weir needs"
+	const list = "the table in docs/security.md lists the permissions that each part of weir needs"
 	switch {
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return "permission on the topic is missing: " + list
