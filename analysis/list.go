@@ -44,7 +44,7 @@ var (
 )
 
 // lineMetrics are the metrics behind the numbers of a line.
-var lineMetrics = []string{"cpu_idle", "cpu_user", "mem_used", "job_mem_used"}
+var lineMetrics = []string{"cpu_idle", "cpu_user", "acc_utilization", "mem_used", "job_mem_used"}
 
 // LineMetrics are the metrics of which the numbers of a line of `weir jobs` are made.
 func LineMetrics() []string { return slices.Clone(lineMetrics) }
@@ -276,9 +276,8 @@ func (l *lister) total(line *view.JobLine, t *totals.Total) {
 		line.Seen = &seen
 	}
 	l.numbers(line, *t.Metric, t.Mean, t.Deciles())
-	if *t.Metric == "cpu_idle" && line.Busy != nil && t.IntervalsMeasured > 0 {
-		wasted := view.WastedHours(*line.Busy, t.Count, t.MeasuredS/float64(t.IntervalsMeasured))
-		line.WastedH = &wasted
+	if t.IntervalsMeasured > 0 {
+		line.Waste(*t.Metric, t.Count, t.MeasuredS/float64(t.IntervalsMeasured))
 	}
 }
 

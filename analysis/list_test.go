@@ -95,7 +95,7 @@ func TestLinesOfAnArchive(t *testing.T) {
 	}
 	for sort, want := range map[string]string{
 		"": "3 2 1 ", "time": "3 2 1 ", "busy": "3 2 1 ", "ipc.mean": "3 2 1 ",
-		"bad": `no order of jobs: "bad" is none of wasted, busy, spread, memory, severity, time, ` +
+		"bad": `no order of jobs: "bad" is none of wasted, gpu-wasted, busy, spread, memory, severity, time, ` +
 			"METRIC.dK or METRIC.mean",
 		"icp.d5":  "no job of the list has the metric icp: `weir job ID --metrics all` shows those of a job",
 		"ipc.d11": `no order of jobs: "ipc.d11" ends in none of d0 to d10 and mean`,

@@ -18,7 +18,9 @@ type order struct {
 }
 
 // Sorts are the orders of jobs besides METRIC.d0 to METRIC.d10 and METRIC.mean. The worst job comes first.
-func Sorts() []string { return []string{"wasted", "busy", "spread", "memory", "severity", "time"} }
+func Sorts() []string {
+	return []string{"wasted", "gpu-wasted", "busy", "spread", "memory", "severity", "time"}
+}
 
 func orderOf(name string) (o order, err error) {
 	switch name {
@@ -32,6 +34,8 @@ func orderOf(name string) (o order, err error) {
 		}
 	case "wasted":
 		o.value = func(l *view.JobLine) *float64 { return l.WastedH }
+	case "gpu-wasted":
+		o.value = func(l *view.JobLine) *float64 { return l.GPUWastedH }
 	case "busy":
 		o.value, o.least = func(l *view.JobLine) *float64 { return l.Busy }, true
 	case "spread":

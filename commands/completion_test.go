@@ -69,7 +69,7 @@ func TestCompletionOffersFixedValues(t *testing.T) {
 		"sink accept-gap ":               "" + noFiles,
 		"completion ":                    "bash zsh fish " + noFiles,
 		"jobs --config ":                 "yaml yml " + yaml,
-		"jobs --sort ":                   "wasted busy spread memory severity time " + noFiles,
+		"jobs --sort ":                   "wasted gpu-wasted busy spread memory severity time " + noFiles,
 		"jobs --dir ":                    "" + directories,
 		"job host --color ":              "auto always never " + noFiles,
 		"up --jobs ":                     "yaml yml " + yaml,

@@ -71,7 +71,7 @@ func TestFindingsHaveTheArchivesColumns(t *testing.T) {
 // TestJobLinesKeepTheirNames: programs that read `weir jobs --json` go on.
 func TestJobLinesKeepTheirNames(t *testing.T) {
 	want := append(namesOf(t, topics.JobRow{}), "account", "queue", "nodes", "cores", "time_s", "busy", "spread",
-		"wasted_h", "mem_per_node", "seen", "finding", "class", "severity", "of")
+		"wasted_h", "gpu_busy", "gpu_wasted_h", "mem_per_node", "seen", "finding", "class", "severity", "of")
 	if diff := cmp.Diff(want, namesOf(t, jobs.JobLine{})); diff != "" {
 		t.Error(diff)
 	}

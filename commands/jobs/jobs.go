@@ -44,9 +44,11 @@ func NewJobs() *cobra.Command {
 		Long: `Shows the jobs: how well they use their cores, and the worst problem of each.
 
 BUSY is the share of cores that work, and WASTED h the measured core-hours of the others. A core is a logical CPU, and
-counts as busy beside a busy thread of the same core. SPREAD is the difference between the ninth and the first decile
-of cpu_user, in points. MEM is the most memory that a node used. SEEN is the measured share of the job. A narrow
-terminal shows fewer columns. Unknown values are dashes.
+counts as busy beside a busy thread of the same core. GPU is the mean utilization of the GPUs, and GPU h the GPU-hours
+without work. A job with GPUs wastes its idle cores only by the share of its GPUs that idle: nobody else could use cores
+beside a GPU that works. SPREAD is the difference between the ninth and the first decile of cpu_user, in points. MEM is
+the most memory that a node used. SEEN is the measured share of the job. A narrow terminal shows fewer columns. Unknown
+values are dashes.
 
 WORST FINDING is the class and the rule of the worst finding. "none" means that the rules found nothing in a job that
 has ended, and "none yet" that it still runs. A dash means that no rule was evaluated: the job was not measured, or no
@@ -74,7 +76,7 @@ of each job, and its completeness.`,
 	f.ReadFlags.Add(c)
 	f.StyleFlags.Add(c)
 	c.Flags().StringVar(&f.sort, "sort", "", "worst `KEY` first: "+strings.Join(analysis.Sorts(), ", ")+
-		", METRIC.d5 or METRIC.mean")
+		", METRIC.d5, METRIC.mean")
 	c.Flags().StringVar(&f.user, "user", "", "only jobs of user `NAME`")
 	c.Flags().StringVar(&f.account, "account", "", "only jobs of account `NAME`")
 	c.Flags().StringVar(&f.queue, "queue", "", "only jobs of queue `NAME`")
@@ -165,6 +167,8 @@ type jobLine struct {
 	Busy       *float64            `json:"busy"`
 	Spread     *float64            `json:"spread"`
 	WastedH    *float64            `json:"wasted_h"`
+	GPUBusy    *float64            `json:"gpu_busy"`
+	GPUWastedH *float64            `json:"gpu_wasted_h"`
 	MemPerNode *float64            `json:"mem_per_node"`
 	Seen       *float64            `json:"seen"`
 	Finding    *string             `json:"finding"`
@@ -201,7 +205,8 @@ func jobLines(lists *view.Lists, last []topics.JobRow, chosen bool) []jobLine {
 func lineOf(row topics.JobRow, l *view.JobLine) jobLine {
 	line := jobLine{
 		JobRow: row, Account: l.Account, Queue: l.Queue, Cores: l.Cores, Busy: finite(l.Busy), Spread: finite(l.Spread),
-		WastedH: finite(l.WastedH), MemPerNode: finite(l.MemPerNode), Seen: finite(l.Seen),
+		WastedH: finite(l.WastedH), GPUBusy: finite(l.GPUBusy), GPUWastedH: finite(l.GPUWastedH),
+		MemPerNode: finite(l.MemPerNode), Seen: finite(l.Seen),
 	}
 	if n := len(l.Nodes); n > 0 {
 		line.Nodes = &n

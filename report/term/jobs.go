@@ -47,6 +47,7 @@ func (t *text) columnsOf(rows []view.JobLine) []column {
 	name := func(text func(r *view.JobLine) string) func(*view.JobLine) string {
 		return func(r *view.JobLine) string { return orDash(t.clean(text(r), 24)) }
 	}
+	hours := func(v float64) string { return count(int64(math.Round(v))) }
 	all := []column{of("JOB", false, 0, 0, func(r *view.JobLine) string { return t.clean(r.JobID, 64) })}
 	if slices.ContainsFunc(rows, func(r view.JobLine) bool { return r.Restart > 0 }) {
 		all = append(all, of("RESTART", true, 3, 0, func(r *view.JobLine) string { return fmt.Sprint(r.Restart) }))
@@ -66,9 +67,14 @@ func (t *text) columnsOf(rows []view.JobLine) []column {
 		}),
 		of("BUSY", true, 0, 0, func(r *view.JobLine) string { return maybe(r.Busy, percent) }),
 		of("SPREAD", true, 4, 0, func(r *view.JobLine) string { return maybe(r.Spread, points) }),
-		of("WASTED h", true, 3, 0, func(r *view.JobLine) string {
-			return maybe(r.WastedH, func(v float64) string { return count(int64(math.Round(v))) })
-		}),
+		of("WASTED h", true, 3, 0, func(r *view.JobLine) string { return maybe(r.WastedH, hours) }),
+	)
+	if slices.ContainsFunc(rows, func(r view.JobLine) bool { return r.GPUBusy != nil }) {
+		all = append(all,
+			of("GPU", true, 2, 0, func(r *view.JobLine) string { return maybe(r.GPUBusy, percent) }),
+			of("GPU h", true, 3, 0, func(r *view.JobLine) string { return maybe(r.GPUWastedH, hours) }))
+	}
+	all = append(all,
 		of("MEM", true, 7, 0, func(r *view.JobLine) string {
 			return maybe(r.MemPerNode, func(v float64) string { return t.value(v, "B", false) })
 		}),
@@ -170,7 +176,7 @@ func lineOf(j *view.Job) view.JobLine {
 		}
 		return &v
 	}
-	for _, name := range []string{"cpu_idle", "cpu_user", "mem_used", "job_mem_used"} {
+	for _, name := range []string{"cpu_idle", "cpu_user", "acc_utilization", "mem_used", "job_mem_used"} {
 		m := metric(j, name)
 		if m == nil {
 			continue
@@ -179,9 +185,8 @@ func lineOf(j *view.Job) view.JobLine {
 		for k := range d {
 			d[k] = keep(m.Total.D[k])
 		}
-		if l.Take(name, keep(m.Total.Mean), d, j.Type); name == "cpu_idle" && l.Busy != nil {
-			l.WastedH = keep(view.WastedHours(*l.Busy, m.Total.Count, float64(j.IntervalMs)/1000))
-		}
+		l.Take(name, keep(m.Total.Mean), d, j.Type)
+		l.Waste(name, m.Total.Count, float64(j.IntervalMs)/1000)
 	}
 	if j.Expected > 0 {
 		l.Seen = keep(float64(j.Reported) / float64(j.Expected))

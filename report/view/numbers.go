@@ -13,8 +13,8 @@ func Busy(idle float64, t config.NodeType) float64 {
 	return min(1, max(0, (1-idle)*float64(max(1, t.ThreadsPerCore))))
 }
 
-// WastedHours returns the idle core-hours, in logical CPUs like all core-hours. Only measured time counts: count values
-// of cpu_idle, each from one interval.
+// WastedHours returns the idle core-hours, in logical CPUs like all core-hours, or the idle GPU-hours. Only measured
+// time counts: count values, each from one interval.
 func WastedHours(busy float64, count int64, intervalS float64) float64 {
 	return (1 - busy) * float64(count) * intervalS / 3600
 }

@@ -142,6 +142,8 @@ type JobLine struct {
 	schemas.Job
 	Cluster                                 string
 	Busy, Spread, WastedH, MemPerNode, Seen *float64
+	GPUBusy, GPUWastedH                     *float64
+	idleH                                   *float64 // core-hours without work
 	TimeS                                   float64
 	Finding                                 *schemas.Finding
 	Judged                                  bool                // rules were evaluated: without a finding, none holds
@@ -158,9 +160,31 @@ func (l *JobLine) Take(metric string, mean *float64, d [11]*float64, nodes confi
 	case metric == "cpu_user" && d[9] != nil && d[1] != nil:
 		spread := *d[9] - *d[1]
 		l.Spread = &spread
+	case metric == "acc_utilization" && mean != nil:
+		busy := min(1, max(0, *mean))
+		l.GPUBusy = &busy
 	case metric == "mem_used" || metric == "job_mem_used" && l.MemPerNode == nil:
 		l.MemPerNode = d[10]
 	}
+}
+
+// Waste sets the wasted hours of a metric that Take has taken: of its count values, each is from one interval. Cores
+// beside a GPU that works are of use to nobody else, so a job wastes its idle cores by the share of its GPUs that idle.
+func (l *JobLine) Waste(metric string, count int64, intervalS float64) {
+	switch {
+	case metric == "cpu_idle" && l.Busy != nil:
+		l.idleH = new(WastedHours(*l.Busy, count, intervalS))
+	case metric == "acc_utilization" && l.GPUBusy != nil:
+		l.GPUWastedH = new(WastedHours(*l.GPUBusy, count, intervalS))
+	}
+	if l.idleH == nil {
+		return
+	}
+	wasted := *l.idleH
+	if l.GPUBusy != nil {
+		wasted *= 1 - *l.GPUBusy
+	}
+	l.WastedH = &wasted
 }
 
 // Peers ranks a job among the jobs of its user and of its queue, of the same size class.

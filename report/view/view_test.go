@@ -268,3 +268,31 @@ func FuzzRows(f *testing.F) {
 		}
 	})
 }
+
+// TestWasteOfGPUJobs: a job that uses its GPUs wastes no cores beside them, in whatever order its metrics come.
+func TestWasteOfGPUJobs(t *testing.T) {
+	var none [11]*float64
+	for _, metrics := range [][]string{{"cpu_idle", "acc_utilization"}, {"acc_utilization", "cpu_idle"}} {
+		for _, c := range []struct{ utilization, cores, gpus float64 }{{1, 0, 0}, {0.75, 16, 2}, {0, 64, 8}} {
+			var l JobLine
+			for _, metric := range metrics {
+				mean, count := new(1.0), int64(64) // all cores idle, for an hour
+				if metric == "acc_utilization" {
+					mean, count = new(c.utilization), 8
+				}
+				l.Take(metric, mean, none, config.NodeType{})
+				l.Waste(metric, count, 3600)
+			}
+			if *l.WastedH != c.cores || *l.GPUWastedH != c.gpus {
+				t.Errorf("%v, GPUs at %v: %v core-hours and %v GPU-hours are wasted, want %v and %v", metrics, c.utilization,
+					*l.WastedH, *l.GPUWastedH, c.cores, c.gpus)
+			}
+		}
+	}
+	var l JobLine
+	l.Take("cpu_idle", new(0.5), none, config.NodeType{})
+	l.Waste("cpu_idle", 64, 3600)
+	if *l.WastedH != 32 || l.GPUWastedH != nil {
+		t.Errorf("without GPUs: %v, %v", *l.WastedH, l.GPUWastedH)
+	}
+}
