@@ -53,6 +53,7 @@ func TestPermissionMatrix(t *testing.T) {
 		k.setPassword(name, "first")
 		as := s.cfg
 		as.Kafka = k.byPassword(name)
+		s.everyBrokerKnows(as)
 		for what, err := range s.tryAll(as, topics[0].Name) {
 			if errors.Is(err, errUndecided) {
 				t.Errorf("%s: %v: neither granted nor refused: %v", name, what, err)
@@ -70,6 +71,32 @@ func TestPermissionMatrix(t *testing.T) {
 		t.Errorf("%d operations were granted and %d refused: most were not tried", allowed, refused)
 	}
 	t.Logf("%d roles, %d topics: %d operations granted, %d refused", len(kafka.Roles()), len(topics), allowed, refused)
+}
+
+// everyBrokerKnows waits until each broker takes a user's password. Each learns of a new user by itself, and refuses the
+// password until then.
+func (s *system) everyBrokerKnows(as config.Config) {
+	s.t.Helper()
+	opts, err := kafka.ClientOpts(s.t.Context(), as)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.eventually("every broker knows "+as.Kafka.SASL.User, func() bool {
+		ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)
+		defer cancel()
+		cl, err := kgo.NewClient(opts...) // a new one, whose connections are new
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer cl.Close()
+		all, err := kadm.NewClient(cl).ListBrokers(ctx)
+		for _, b := range all {
+			if err == nil {
+				_, err = cl.Broker(int(b.NodeID)).Request(ctx, kmsg.NewPtrMetadataRequest())
+			}
+		}
+		return err == nil
+	})
 }
 
 // grant gives the user of a role its rights.
