@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,38 +137,38 @@ func TestFactsOnceUnlessChanged(t *testing.T) {
 		l := newLab(t)
 		logged := &kafkatest.Log{}
 		f := l.newFleet(t, []member{{"n1", &simulated{node: "n1"}}}, logged.Logger())
-		var written, reads int
-		failing := true
+		var written, reads atomic.Int32
+		var failing atomic.Bool
+		failing.Store(true)
 		teller := &teller{
 			fleet: f, topic: "test.facts",
 			read: func() (schemas.NodeFacts, error) {
-				reads++
-				return schemas.NodeFacts{CPUs: 8 - int32(min(reads/10, 1))}, nil
+				return schemas.NodeFacts{CPUs: 8 - min(reads.Add(1)/10, 1)}, nil
 			},
 			produce: func(context.Context, *kgo.Record) error {
-				if failing {
+				if failing.Load() {
 					return errors.New("no right")
 				}
-				written++
+				written.Add(1)
 				return nil
 			},
 		}
 		start(t, logged, func(ctx context.Context) error { teller.run(ctx, 0); return nil })
 		time.Sleep(5 * time.Minute) // after 0, 1 and 3 minutes
 		synctest.Wait()
-		if reads != 3 || written != 0 {
-			t.Errorf("%d tries, %d records", reads, written)
+		if reads.Load() != 3 || written.Load() != 0 {
+			t.Errorf("%d tries, %d records", reads.Load(), written.Load())
 		}
-		failing = false
+		failing.Store(false)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if written != 1 {
-			t.Errorf("%d records", written)
+		if written.Load() != 1 {
+			t.Errorf("%d records", written.Load())
 		}
 		time.Sleep(10 * time.Hour) // one of these reads finds a CPU less
 		synctest.Wait()
-		if written != 2 || reads < 10 {
-			t.Errorf("%d records of %d reads", written, reads)
+		if written.Load() != 2 || reads.Load() < 10 {
+			t.Errorf("%d records of %d reads", written.Load(), reads.Load())
 		}
 	})
 }
@@ -178,21 +179,26 @@ func TestFactsThatHang(t *testing.T) {
 		l := newLab(t)
 		logged := &kafkatest.Log{}
 		f := l.newFleet(t, []member{{"n1", &simulated{node: "n1"}}}, logged.Logger())
-		answer, reads, written := make(chan struct{}), 0, 0
+		answer := make(chan struct{})
+		var written, reads atomic.Int32
 		teller := &teller{
 			fleet: f, topic: "test.facts",
-			read:    func() (schemas.NodeFacts, error) { reads++; <-answer; return schemas.NodeFacts{CPUs: 8}, nil },
-			produce: func(context.Context, *kgo.Record) error { written++; return nil },
+			read: func() (schemas.NodeFacts, error) {
+				reads.Add(1)
+				<-answer
+				return schemas.NodeFacts{CPUs: 8}, nil
+			},
+			produce: func(context.Context, *kgo.Record) error { written.Add(1); return nil },
 		}
 		stop := start(t, logged, func(ctx context.Context) error { teller.run(ctx, 0); return nil })
 		time.Sleep(10 * time.Minute)
-		if reads != 1 || written != 0 || logged.Count(errHangs.Error()) == 0 {
-			t.Errorf("%d reads, %d records: %s", reads, written, logged)
+		if reads.Load() != 1 || written.Load() != 0 || logged.Count(errHangs.Error()) == 0 {
+			t.Errorf("%d reads, %d records: %s", reads.Load(), written.Load(), logged)
 		}
 		close(answer)
 		time.Sleep(time.Hour)
-		if written != 1 {
-			t.Errorf("%d records", written)
+		if written.Load() != 1 {
+			t.Errorf("%d records", written.Load())
 		}
 		stop()
 	})
