@@ -140,12 +140,12 @@ func taskIDs(ctx context.Context, sources *analysis.Sources, args []string) (ids
 		if err != nil {
 			return nil, err
 		}
-		switch {
-		case tasks == nil && !whole && !sources.Knows(id) && partIsKnown(ctx, sources, &id, &tasks, &found):
-			if tasks == nil {
-				add(id, date)
-				continue
+		if tasks == nil && !whole && !sources.Knows(id) {
+			if id, tasks, found, err = wholeOf(ctx, sources, id); err != nil {
+				return nil, err
 			}
+		}
+		switch {
 		case tasks == nil && !whole:
 			add(id, date)
 			continue
@@ -167,18 +167,22 @@ func taskIDs(ctx context.Context, sources *analysis.Sources, args []string) (ids
 	return ids, nil
 }
 
-// partIsKnown replaces an ID by the job of which it names a part, if there is such a job or such a task.
-func partIsKnown(ctx context.Context, s *analysis.Sources, id *string, tasks *[]int64, found *map[int64]string) bool {
-	job, of := partOf(*id)
+// wholeOf returns the job of which an unknown ID names a part, as squeue and sacct print it, and the task, if it names
+// one. It returns the ID itself if there is no such job or task.
+func wholeOf(ctx context.Context, s *analysis.Sources, id string) (
+	job string, tasks []int64, found map[int64]string, err error,
+) {
+	job, tasks = partOf(id)
 	if job == "" {
-		return false
+		return id, nil, nil, nil
 	}
-	all, _, err := s.Tasks(ctx, job)
-	if err != nil || of == nil && !s.Knows(job) || of != nil && all[of[0]] == "" {
-		return false
+	if found, _, err = s.Tasks(ctx, job); err != nil {
+		return "", nil, nil, err
 	}
-	*id, *tasks, *found = job, of, all
-	return true
+	if tasks == nil && !s.Knows(job) || tasks != nil && found[tasks[0]] == "" {
+		return id, nil, nil, nil
+	}
+	return job, tasks, found, nil
 }
 
 // bins returns the number of bins for each of n jobs shown together, so that all of them fit into memory.
