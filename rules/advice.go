@@ -65,7 +65,7 @@ func meanOf(evidence []schemas.FindingEvidence, name string) float64 {
 
 // advise adds the layouts that a hint may propose.
 func advise(data map[string]any, f *frame, value float64, hosts []string, evidence []schemas.FindingEvidence) {
-	nodes, cores, smtIdle := f.job[0], f.job[1], f.job[6]
+	nodes, cores, smtIdle := f.job[atNodes], f.job[atCores], f.job[atSMTIdle]
 	if !(nodes >= 1) {
 		return
 	}

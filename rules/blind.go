@@ -3,7 +3,6 @@ package rules
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/weirhpc/weir/config"
 )
@@ -20,17 +19,16 @@ func (s *Set) Blind(t config.NodeType) (all []Blind) {
 	f.facts(&Job{Node: t}, 1, 1, 0)
 	for i := range s.Rules {
 		for _, r := range s.Rules[i].reads {
-			text, isFact := strings.CutPrefix(r.why, "machine.")
-			if !isFact || !math.IsNaN(r.of(f)) {
+			if r.fact == "" || !math.IsNaN(r.of(f)) {
 				continue
 			}
-			fact := strings.TrimSuffix(text, " is not set")
-			if first, second, either := strings.Cut(fact, " or machine."); either { // peak_flops_core is made of both
-				if fact = first; t.PeakFlops > 0 {
-					fact = second
+			b := Blind{s.Rules[i].ID, r.fact}
+			if b.Fact == "peak_flops_core" { // peak_flops by cpus
+				if b.Fact = "peak_flops"; t.PeakFlops > 0 {
+					b.Fact = "cpus"
 				}
 			}
-			if b := (Blind{s.Rules[i].ID, fact}); !slices.Contains(all, b) {
+			if !slices.Contains(all, b) {
 				all = append(all, b)
 			}
 		}

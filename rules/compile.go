@@ -50,8 +50,9 @@ type shown struct {
 
 // read is a fact about the job or the node that a rule depends on.
 type read struct {
-	why string // reason if it is unknown
-	of  term
+	why  string // reason if it is unknown
+	fact string // about the node, as hints and expressions name it; empty: about the job
+	of   term
 }
 
 // Default guards.

@@ -19,8 +19,13 @@ func names[T any]() (all []string) {
 	return all
 }
 
-// jobNumbers counts the numbers among the job's fields. They come first.
-const jobNumbers = 7
+// Places of numbers in frame.job, in the order of jobFields. jobNumbers counts them: they come before the texts.
+const (
+	atNodes    = 0
+	atCores    = 1
+	atSMTIdle  = 6
+	jobNumbers = 7
+)
 
 // reserved are names that metrics must not have.
 var reserved = []string{
@@ -56,22 +61,23 @@ func (c *compiler) member(n *ast.MemberNode) (part, error) {
 	return c.metricField(n, of.Value, name)
 }
 
-// reads adds a fact that the rule depends on. why is the reason in case it is unknown.
-func (c *compiler) reads(why string, of term) {
+// reads adds a fact that the rule depends on. why is the reason in case it is unknown. fact is its name if it is about the
+// node.
+func (c *compiler) reads(why, fact string, of term) {
 	if !slices.ContainsFunc(c.rule.reads, func(r read) bool { return r.why == why }) {
-		c.rule.reads = append(c.rule.reads, read{why, of})
+		c.rule.reads = append(c.rule.reads, read{why, fact, of})
 	}
 }
 
 func (c *compiler) jobField(name string) part {
 	i := slices.Index(jobNames, name)
-	why := "job." + name + " is not known"
+	why, fact := "job."+name+" is not known", ""
 	if name == "smt_idle" {
-		why = "machine.threads_per_core is not set"
+		why, fact = "machine.threads_per_core is not set", "threads_per_core"
 	}
 	if i < jobNumbers {
 		p := part{of: func(f *frame) float64 { return f.job[i] }}
-		c.reads(why, p.of)
+		c.reads(why, fact, p.of)
 		return p
 	}
 	if name == "state" {
@@ -79,7 +85,7 @@ func (c *compiler) jobField(name string) part {
 	}
 	i -= jobNumbers
 	p := part{text: func(f *frame) string { return f.words[i] }}
-	c.reads(why, func(f *frame) float64 {
+	c.reads(why, fact, func(f *frame) float64 {
 		if f.words[i] == "" {
 			return math.NaN()
 		}
@@ -95,7 +101,7 @@ func (c *compiler) nodeField(name string) part {
 		why = "machine.peak_flops or machine.cpus is not set"
 	}
 	p := part{of: func(f *frame) float64 { return f.node[i] }}
-	c.reads(why, p.of)
+	c.reads(why, name, p.of)
 	return p
 }
 

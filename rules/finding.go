@@ -112,7 +112,7 @@ func (r *Rule) sample() map[string]any {
 	for i := range f.job {
 		f.job[i] = 2
 	}
-	f.job[6] = 0 // smt_idle
+	f.job[atSMTIdle] = 0
 	for i := range f.node {
 		f.node[i] = 2
 	}
