@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,10 +42,8 @@ type hostRange struct {
 func ExpandHosts(list string) ([]string, error) {
 	var items [][]hostPart
 	total := 0
-	for rest := list; rest != ""; {
-		end := itemEnd(rest)
-		item := strings.TrimSpace(rest[:end])
-		if rest = rest[min(end+1, len(rest)):]; item == "" {
+	for item := range Items(list) {
+		if item = strings.TrimSpace(item); item == "" {
 			continue
 		}
 		parts, count, err := parseItem(item)
@@ -61,6 +60,20 @@ func ExpandHosts(list string) ([]string, error) {
 		hosts = appendHosts(hosts, "", parts)
 	}
 	return hosts, nil
+}
+
+// Items returns the items of a list of names between its commas. A comma within brackets separates numbers, not items.
+// An empty list is one empty item.
+func Items(list string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for {
+			end := itemEnd(list)
+			if !yield(list[:end]) || end == len(list) {
+				return
+			}
+			list = list[end+1:]
+		}
+	}
 }
 
 // itemEnd returns the position of the first comma outside brackets, or the length.

@@ -70,20 +70,7 @@ var component = regexp.MustCompile(`^(\d{1,18})\+(\d{1,4})((?:\.\w+)?(?:@.*)?)$`
 // separate returns one job an argument: squeue prints 12+1 for job 13, and people type lists with commas.
 func separate(args []string) (all []string) {
 	for _, arg := range args {
-		depth, from := 0, 0
-		for i, c := range arg + "," {
-			switch {
-			case c == '[':
-				depth++
-			case c == ']':
-				depth--
-			case c == ',' && depth <= 0:
-				all, from = append(all, arg[from:i]), i+1
-			}
-		}
-		if from <= len(arg) { // a bracket is open: arrayTasks refuses it
-			all = append(all, arg[from:])
-		}
+		all = slices.AppendSeq(all, topology.Items(arg))
 	}
 	for i, arg := range all {
 		if p := component.FindStringSubmatch(arg); p != nil {
