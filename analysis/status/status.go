@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/hardware"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/retry"
 	"github.com/weirhpc/weir/schemas"
@@ -54,6 +55,8 @@ type Status struct {
 	Synchrony     *Synchrony       `json:"synchrony"`       // null if no node reports it
 	Blind         []string         `json:"blind_rules"`     // rules that lack a fact about nodes; the caller knows them
 	Wrong         []string         `json:"wrong"`           // each with its remedy
+
+	Facts *hardware.Facts `json:"-"` // about the nodes; nil if they cannot be read
 }
 
 // Rejects counts the rejects of one partition in the last minutes.
@@ -119,6 +122,7 @@ func Read(ctx context.Context, cfg config.Config) (*Status, error) {
 			return nil, err
 		}
 	}
+	s.Facts, _, _ = r.Facts(ctx) // the rest of the status does not need them
 	s.judge(cfg)
 	return s, nil
 }

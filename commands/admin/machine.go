@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -68,9 +69,16 @@ lack: set it below "machine".`,
 			if err != nil {
 				return err
 			}
-			r, err := machineOf(c.Context(), cfg)
+			facts, unread, err := readFacts(c.Context(), cfg)
 			if err != nil {
 				return err
+			}
+			r, err := machineOf(cfg, facts)
+			if err != nil {
+				return err
+			}
+			if unread != nil {
+				r.Unread = unread.Error()
 			}
 			if asJSON {
 				return cli.PrintJSON(c.OutOrStdout(), []*machineReport{r})
@@ -83,27 +91,27 @@ lack: set it below "machine".`,
 	return c
 }
 
-// machineOf reads the facts of the agents, if a broker is configured.
-func machineOf(ctx context.Context, cfg config.Config) (*machineReport, error) {
-	facts, r := hardware.NewFacts(cfg.Cluster), &machineReport{Types: []machineType{}, Contradictions: []string{}}
+// errNoBroker is the reason that facts are missing if no broker is configured.
+var errNoBroker = errors.New("no broker is configured")
+
+// readFacts reads the facts of the agents, if a broker is configured. unread is the reason that there are none.
+func readFacts(ctx context.Context, cfg config.Config) (facts *hardware.Facts, unread, err error) {
 	if len(cfg.Kafka.Brokers) == 0 {
-		r.Unread = "no broker is configured"
-	} else {
-		ctx, cancel := context.WithTimeout(ctx, machinePatience)
-		defer cancel()
-		reader, err := topics.Open(ctx, cfg)
-		if err != nil {
-			return nil, err
-		}
-		defer reader.Close()
-		read, unread, err := reader.Facts(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if facts = read; unread != nil {
-			r.Unread = unread.Error()
-		}
+		return hardware.NewFacts(cfg.Cluster), errNoBroker, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, machinePatience)
+	defer cancel()
+	reader, err := topics.Open(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer reader.Close()
+	return reader.Facts(ctx)
+}
+
+// machineOf describes the machine by the configuration and the facts of the agents.
+func machineOf(cfg config.Config, facts *hardware.Facts) (*machineReport, error) {
+	r := &machineReport{Types: []machineType{}, Contradictions: []string{}}
 	set, err := reading.RuleSet(cfg)
 	if err != nil {
 		return nil, err

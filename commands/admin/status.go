@@ -59,9 +59,11 @@ It ends with status 1 if something is wrong, and reports the remedy. These thing
 			if err != nil {
 				return err
 			}
-			m, err := machineOf(c.Context(), cfg)
-			if err != nil { // the rest of the status does not need the facts
-				m = &machineReport{}
+			m := &machineReport{}
+			if s.Facts != nil {
+				if known, err := machineOf(cfg, s.Facts); err == nil { // `weir check` reports a wrong configuration
+					m = known
+				}
 			}
 			s.Blind = append(s.Blind, m.blind()...)
 			if asJSON {
