@@ -56,7 +56,7 @@ func evidenceWords(name string) (label, metric, bound string) {
 func fieldWords(metric, field string) (label, bound string) {
 	decile := field
 	switch {
-	case strings.HasPrefix(field, "lo") && len(field) <= 4 && field != "low_node_mean":
+	case strings.HasPrefix(field, "lo") && len(field) <= 4: // not low_node_mean
 		decile, bound = "d"+field[2:], "at least "
 	case strings.HasPrefix(field, "hi") && len(field) <= 4:
 		decile, bound = "d"+field[2:], "at most "
