@@ -61,8 +61,8 @@ func (c *compiler) member(n *ast.MemberNode) (part, error) {
 	return c.metricField(n, of.Value, name)
 }
 
-// reads adds a fact that the rule depends on. why is the reason in case it is unknown. fact is its name if it is about the
-// node.
+// reads adds a fact that the rule depends on. why is the reason in case it is unknown. fact is its name if it is about
+// the node.
 func (c *compiler) reads(why, fact string, of term) {
 	if !slices.ContainsFunc(c.rule.reads, func(r read) bool { return r.why == why }) {
 		c.rule.reads = append(c.rule.reads, read{why, fact, of})
