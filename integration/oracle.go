@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/schemas/second"
 )
 
 // The oracle knows the rules, not the code. It reads the log of counters through the generic Avro codec, and says what
@@ -158,7 +159,7 @@ func newOracle(t *testing.T, cluster string, log []*kgo.Record) *oracle {
 			o.fates[r.Partition] = &fates{}
 		}
 		rec := &oracleRecord{partition: r.Partition, offset: r.Offset}
-		name, value, err := schemas.JSON(r.Value)
+		name, value, err := second.JSON(r.Value)
 		if err == nil {
 			err = json.Unmarshal(value, rec)
 		}

@@ -31,6 +31,7 @@ import (
 	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/rules"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/schemas/second"
 )
 
 // TestWire switches a running system to the Confluent form, with a registry that answers nobody meanwhile. The archive
@@ -296,7 +297,7 @@ func (s *system) readByPython(t *testing.T) {
 // compareValue compares Python's decoding of a record with weir's.
 func (s *system) compareValue(t *testing.T, at string, got map[string]any, value []byte) {
 	t.Helper()
-	_, text, err := schemas.JSON(value)
+	_, text, err := second.JSON(value)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -211,10 +211,11 @@ func (r registry) checkCompatible(ctx context.Context, subject string, s schemas
 	return nil
 }
 
-// CheckRegistry compares the registry with the ids of topic schemas, by its keys. It lets goavro compute the canonical
-// form and the fingerprint of each of the registry's texts. It returns ErrTopics joined with a line and a remedy for
-// each difference.
-func CheckRegistry(ctx context.Context, cfg config.Config, ids map[string]uint32) error {
+// CheckRegistry compares the registry with the ids of topic schemas, by its keys, and lets check compare each of the
+// registry's texts with weir's schema. It returns ErrTopics joined with a line and a remedy for each difference.
+func CheckRegistry(
+	ctx context.Context, cfg config.Config, ids map[string]uint32, check func(s schemas.Schema, text string) error,
+) error {
 	r, err := newRegistry(cfg.Registry)
 	if err != nil {
 		return err
@@ -229,7 +230,7 @@ func CheckRegistry(ctx context.Context, cfg config.Config, ids map[string]uint32
 				return err
 			}
 			if text != "" { // a registry may answer with the id alone
-				if err := schemas.CheckText(s, text); err != nil {
+				if err := check(s, text); err != nil {
 					faults = append(faults, fmt.Errorf("registry %s: subject %s: the text of id %d: %w: "+
 						"restore the registry from its backup", r.url, subject, id, err))
 				}

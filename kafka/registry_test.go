@@ -20,6 +20,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/schemas/second"
 )
 
 // fakeRegistry starts a registry in this process, and returns a configuration that names it.
@@ -80,7 +81,7 @@ func TestRegister(t *testing.T) {
 	if got := versions(r, "weir.jobs-value"); len(got) != len(shipped(schemas.TopicJobs)) {
 		t.Errorf("again: %d versions", len(got))
 	}
-	if err := CheckRegistry(t.Context(), c, ids); err != nil {
+	if err := CheckRegistry(t.Context(), c, ids, second.CheckText); err != nil {
 		t.Error(err)
 	}
 	c.Prefix = "other." // another installation has subjects of its own, and the same ids
@@ -103,7 +104,7 @@ func TestRegisterBehindANewerOne(t *testing.T) {
 	if ids[keys[0].Key()] != 0 || ids[keys[1].Key()] != 41 || ids[keys[2].Key()] == 0 {
 		t.Errorf("ids %v", ids)
 	}
-	if err := CheckRegistry(t.Context(), c, ids); err != nil {
+	if err := CheckRegistry(t.Context(), c, ids, second.CheckText); err != nil {
 		t.Error(err)
 	}
 }
@@ -172,7 +173,7 @@ func TestRegistryRefuses(t *testing.T) {
 		c := config.Default()
 		c.Registry.URL = tc.url
 		_, registered := RegisterSchemas(t.Context(), c)
-		for _, err := range []error{registered, CheckRegistry(t.Context(), c, nil)} {
+		for _, err := range []error{registered, CheckRegistry(t.Context(), c, nil, second.CheckText)} {
 			if !errors.Is(err, errRegistry) || !strings.Contains(err.Error(), tc.url) ||
 				!strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%s: %v", name, err)
@@ -217,7 +218,7 @@ func TestRegistryHoldsAnotherText(t *testing.T) {
 			})
 			return true
 		})
-		err := CheckRegistry(t.Context(), c, ids)
+		err := CheckRegistry(t.Context(), c, ids, second.CheckText)
 		if (err == nil) != (tc.says == "") ||
 			err != nil && (!errors.Is(err, ErrTopics) || !strings.Contains(err.Error(), tc.says) ||
 				!strings.Contains(err.Error(), "subject weir.jobs-value: the text of id")) {
@@ -233,7 +234,7 @@ func TestRegistryReset(t *testing.T) {
 	before := register(t, c)
 	r.Reset()
 	newest := schemas.OfTopic(schemas.TopicFindings)[0]
-	err := CheckRegistry(t.Context(), c, before)
+	err := CheckRegistry(t.Context(), c, before, second.CheckText)
 	lacks := "subject weir.findings-value lacks schema weir.v1.Finding " + newest.Key() + ", which records name by id"
 	if !errors.Is(err, ErrTopics) || !strings.Contains(err.Error(), lacks) ||
 		!strings.Contains(err.Error(), "from its backup") {
@@ -241,7 +242,7 @@ func TestRegistryReset(t *testing.T) {
 	}
 	r.SeedSchema("another", 1, 1, sr.Schema{Schema: `"string"`})
 	after := register(t, c)
-	if err := CheckRegistry(t.Context(), c, after); err != nil {
+	if err := CheckRegistry(t.Context(), c, after, second.CheckText); err != nil {
 		t.Error(err)
 	}
 	for key, id := range before {
@@ -249,12 +250,12 @@ func TestRegistryReset(t *testing.T) {
 			t.Fatalf("the registry gives %s the id of before", key)
 		}
 	}
-	err = CheckRegistry(t.Context(), c, before)
+	err = CheckRegistry(t.Context(), c, before, second.CheckText)
 	restarts := strings.Count(err.Error(), "restart collect, merge, find and balance")
 	if !errors.Is(err, ErrTopics) || restarts != len(before) {
 		t.Errorf("other ids: %v", err)
 	}
-	err = CheckRegistry(t.Context(), c, nil)
+	err = CheckRegistry(t.Context(), c, nil, second.CheckText)
 	if !errors.Is(err, ErrTopics) || strings.Count(err.Error(), "has no id of schema") != len(before) {
 		t.Errorf("no ids: %v", err)
 	}

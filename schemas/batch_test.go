@@ -156,10 +156,7 @@ func BenchmarkBatch(b *testing.B) {
 	batch := wideBatch(metrics, cpus)
 	value := mustMarshal(b, batch)
 	e := table.byName["weir.v1.CounterBatch"]
-	dynamic, err := e.dynamic()
-	if err != nil {
-		b.Fatal(err)
-	}
+	dynamic := oracle(b, e)
 	native, _, err := dynamic.NativeFromBinary(value[headerBytes:])
 	if err != nil {
 		b.Fatal(err)

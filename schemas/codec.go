@@ -49,6 +49,7 @@ type entry struct {
 	name        string // full name, weir.v1.<Name>
 	text        string // the .avsc file
 	fingerprint uint64
+	hex         string            // the fingerprint, as people write it
 	head        [headerBytes]byte // of every value
 	zero        func() Record
 	isBatch     bool // it is a CounterBatch: see decodeBatch
@@ -128,6 +129,7 @@ func newTable() schemaTable {
 			panic(err) // the file is embedded, so this cannot fail once the tests have passed
 		}
 		e := &entry{name: "weir.v1." + name, text: string(text), fingerprint: fingerprint, zero: kinds[name].zero}
+		e.hex = fmt.Sprintf("%016x", fingerprint)
 		e.parsed, e.isBatch = sync.OnceValue(e.parse), name == "CounterBatch"
 		e.head = [headerBytes]byte{0xC3, 0x01}
 		binary.LittleEndian.PutUint64(e.head[2:], fingerprint)
@@ -336,11 +338,48 @@ type Schema struct {
 	Name, Fingerprint, Text string
 }
 
+// SchemaOf returns the schema of a value by its first ten bytes alone. It returns ErrNotSingleObject or
+// ErrUnknownSchema.
+func SchemaOf(b []byte) (Schema, error) {
+	e, err := lookup(b)
+	if err != nil {
+		return Schema{}, err
+	}
+	return e.shipped(), nil
+}
+
+// Check returns the schema of a value and its body, which aliases b. It checks the size of the value and the shape of
+// the body. A decoder that reserves the memory for any claimed count may read a body that passed. It returns the errors
+// of Unmarshal, without those of Validate; the schema is empty if it is unknown.
+func Check(b []byte) (s Schema, body []byte, err error) {
+	e, err := lookupChecked(b)
+	if e != nil {
+		s = e.shipped()
+	}
+	if err != nil {
+		return s, nil, err
+	}
+	return s, b[headerBytes:], nil
+}
+
+func (e *entry) shipped() Schema { return Schema{e.name, e.hex, e.text} }
+
+// Canonical returns the parsing canonical form of the schema, from which its fingerprint is computed. It returns
+// ErrUnknownSchema unless weir shipped a schema with this fingerprint.
+func (s Schema) Canonical() (string, error) {
+	for _, e := range table.byFingerprint {
+		if e.hex == s.Fingerprint {
+			return string(e.schema().Canonical()), nil
+		}
+	}
+	return "", fmt.Errorf("%w %s", ErrUnknownSchema, s.Fingerprint)
+}
+
 // All returns every schema ever shipped, sorted by name and fingerprint.
 func All() []Schema {
 	var all []Schema
-	for fingerprint, e := range table.byFingerprint {
-		all = append(all, Schema{e.name, fmt.Sprintf("%016x", fingerprint), e.text})
+	for _, e := range table.byFingerprint {
+		all = append(all, e.shipped())
 	}
 	slices.SortFunc(all, func(a, b Schema) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Fingerprint, b.Fingerprint))

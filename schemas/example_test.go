@@ -35,21 +35,6 @@ func ExampleUnmarshal() {
 	// Output: job 4711: cpu_user has mean 0.75 and median 1
 }
 
-// JSON shows a record whose type does not matter.
-func ExampleJSON() {
-	value, err := schemas.Marshal(&schemas.Watermark{
-		Collector: 3, IntervalStart: 1_700_000_010_000,
-		IntervalMs: 10_000,
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	name, text, err := schemas.JSON(value)
-	fmt.Println(name, string(text), err)
-	// Output: weir.v1.Watermark {"collector":3,"interval_ms":10000,"interval_start":1700000010000} <nil>
-}
-
 // A producer checks what it sends: what Unmarshal would refuse is an error that names the field.
 func ExampleMarshalChecked() {
 	_, err := schemas.MarshalChecked(&schemas.Gap{Node: "n/17", Records: 12, Reason: "ring full"})

@@ -1,220 +1,24 @@
-package schemas
+package schemas_test
 
 import (
-	"errors"
-	"math"
 	"os"
-	"path/filepath"
-	"reflect"
-	"strconv"
-	"strings"
 	"testing"
+
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/schemas/second"
 )
 
-// golden returns a record of every schema ever shipped, as its writer wrote it, by the name of its file.
-func golden(t testing.TB) map[string][]byte {
-	t.Helper()
-	files, err := filepath.Glob("testdata/*.avro")
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string][]byte{}
-	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		values[filepath.Base(f)] = b
-	}
-	if len(values) != len(table.byFingerprint) {
-		t.Fatalf("%d records of %d schemas", len(values), len(table.byFingerprint))
-	}
-	return values
+func TestMain(m *testing.M) {
+	schemas.JSON = second.JSON
+	os.Exit(m.Run())
 }
 
-// TestSecondReaderAgrees: goavro reads the records of every schema ever shipped as weir does.
+// TestSecondReaderAgrees: goavro reads samples and random records of every schema as weir does.
 func TestSecondReaderAgrees(t *testing.T) {
-	var s SecondReader
-	for name, b := range golden(t) {
-		if found, err := s.Compare(b); err != nil || len(found) > 0 {
-			t.Errorf("%s: %v, %v", name, found, err)
-		}
-	}
-	for _, r := range samples() {
-		if found, err := s.Compare(mustMarshal(t, r)); err != nil || len(found) > 0 {
-			t.Errorf("%s: %v, %v", nameOf(r), found, err)
-		}
-	}
-	forLegal(t, 20, func(t *testing.T, _ string, _ uint64, r Record) {
-		if found, err := s.Compare(mustMarshal(t, r)); err != nil || len(found) > 0 {
+	var s second.Reader
+	schemas.ForSamples(t, func(t *testing.T, value []byte) {
+		if found, err := s.Compare(value); err != nil || len(found) > 0 {
 			t.Errorf("%v, %v", found, err)
 		}
 	})
-}
-
-// leaves calls see for every value of a record that can be wrong by itself, with its path.
-func leaves(path string, v reflect.Value, see func(path string, v reflect.Value)) {
-	inner := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
-	switch v.Kind() {
-	case reflect.Struct:
-		for _, f := range reflect.VisibleFields(v.Type()) {
-			if name := f.Tag.Get("avro"); name != "" {
-				leaves(inner(name), v.FieldByIndex(f.Index), see)
-			}
-		}
-	case reflect.Pointer:
-		if see(path, v); !v.IsNil() {
-			leaves(path, v.Elem(), see)
-		}
-	case reflect.Slice:
-		see(path, v)
-		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return
-		}
-		for i := range v.Len() {
-			leaves(path+"["+strconv.Itoa(i)+"]", v.Index(i), see)
-		}
-	default:
-		see(path, v)
-	}
-}
-
-// spoil changes a value as little as possible.
-func spoil(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Float64:
-		v.SetFloat(math.Float64frombits(math.Float64bits(v.Float()) ^ 1))
-	case reflect.Int32, reflect.Int64:
-		v.SetInt(v.Int() ^ 1)
-	case reflect.Bool:
-		v.SetBool(!v.Bool())
-	case reflect.String:
-		v.SetString(v.String() + "x")
-	case reflect.Slice:
-		v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
-	case reflect.Pointer:
-		if v.IsNil() {
-			v.Set(reflect.New(v.Type().Elem()))
-			return
-		}
-		v.SetZero()
-	default:
-		panic(v.Kind())
-	}
-}
-
-// TestWrongCodecIsFound: in records of every schema ever shipped, each field in turn is read wrongly by weir, by as
-// little as possible. The second reader names the field.
-func TestWrongCodecIsFound(t *testing.T) {
-	tried := 0
-	for name, b := range golden(t) {
-		r, err := Decode(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var paths []string
-		leaves("", reflect.ValueOf(r).Elem(), func(path string, _ reflect.Value) { paths = append(paths, path) })
-		for nth, path := range paths {
-			s := SecondReader{Decode: func(b []byte) (Record, error) {
-				wrong, err := Decode(b)
-				i := 0
-				leaves("", reflect.ValueOf(wrong).Elem(), func(_ string, v reflect.Value) {
-					if i++; i == nth+1 {
-						spoil(v)
-					}
-				})
-				return wrong, err
-			}}
-			found, err := s.Compare(b)
-			if err != nil || len(found) == 0 || found[0].Reader != "Decode" || found[0].Field != path {
-				t.Errorf("%s: %s was read wrongly: %v, %v", name, path, found, err)
-			}
-			tried++
-		}
-	}
-	if t.Logf("%d fields", tried); tried < 400 {
-		t.Errorf("only %d fields were tried", tried)
-	}
-}
-
-// TestOneReaderFails: a value that one of both codecs refuses is a disagreement. A value that weir's check of the shape
-// refuses never reaches goavro.
-func TestOneReaderFails(t *testing.T) {
-	errBroken := errors.New("broken")
-	s := SecondReader{Decode: func([]byte) (Record, error) { return nil, errBroken }}
-	b := mustMarshal(t, &Watermark{Collector: 1, IntervalStart: 2, IntervalMs: 3})
-	found, err := s.Compare(b)
-	if want := "weir's Decode reads nothing (broken), goavro a record"; err != nil || len(found) != 1 ||
-		found[0].String() != want {
-		t.Errorf("%v, %v; want %q", found, err, want)
-	}
-	if _, err := s.Compare(append(b, 0)); !errors.Is(err, errMalformed) {
-		t.Errorf("a byte too many: %v", err)
-	}
-	if _, err := s.Compare([]byte("{}")); !errors.Is(err, ErrNotSingleObject) {
-		t.Errorf("no record: %v", err)
-	}
-}
-
-// TestWrongBatchReaderIsFound: collect reads batches by a reader of its own, which is compared too. It keeps layouts
-// between records, and a layout that changed by mistake shows.
-func TestWrongBatchReaderIsFound(t *testing.T) {
-	var s SecondReader
-	b := golden(t)["CounterBatch-bcc070302c887a04.avro"]
-	if found, err := s.Compare(b); err != nil || len(found) > 0 {
-		t.Fatalf("%v, %v", found, err)
-	}
-	s.batches.layouts[0].Metrics[0].Unit = "furlong"
-	found, err := s.Compare(b)
-	if err != nil || len(found) != 1 || found[0].Reader != "BatchReader" || found[0].Field != "metrics[0].unit" {
-		t.Errorf("%v, %v", found, err)
-	}
-}
-
-// TestGoavroComputesTheFingerprints: from the text of every schema ever shipped, goavro computes weir's canonical form
-// and fingerprint. A text with another field has neither.
-func TestGoavroComputesTheFingerprints(t *testing.T) {
-	for _, s := range All() {
-		if err := CheckText(s, s.Text); err != nil {
-			t.Error(err)
-		}
-		other := strings.Replace(s.Text, `"name": "interval_start"`, `"name": "began"`, 1)
-		if other == s.Text {
-			other = strings.Replace(s.Text, `"type": "long"`, `"type": "int"`, 1)
-		}
-		if err := CheckText(s, other); err == nil || !strings.Contains(err.Error(), "canonical form") {
-			t.Errorf("%s with another field: %v", s.Name, err)
-		}
-		undocumented := strings.ReplaceAll(strings.ReplaceAll(s.Text, `"doc"`, `"note"`), "\n", " ")
-		if err := CheckText(s, undocumented); err != nil {
-			t.Errorf("%s without documentation: %v", s.Name, err)
-		}
-	}
-	forged := All()[0]
-	forged.Fingerprint = All()[1].Fingerprint
-	if err := CheckText(forged, forged.Text); err == nil {
-		t.Error("a fingerprint of another schema passes")
-	}
-	if err := CheckText(forged, "{"); err == nil {
-		t.Error("no schema at all passes")
-	}
-}
-
-// BenchmarkSecondReader has the cost of a second reading, by kind of record.
-func BenchmarkSecondReader(b *testing.B) {
-	for _, r := range samples() {
-		value, err := Marshal(r)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Run(strings.TrimPrefix(nameOf(r), "weir.v1."), func(b *testing.B) {
-			var s SecondReader
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := s.Compare(value); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

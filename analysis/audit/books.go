@@ -3,6 +3,7 @@ package audit
 import (
 	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/schemas/second"
 )
 
 // Terms are the scope of the audit.
@@ -70,7 +71,7 @@ type Books struct {
 	waiting, mostWaiting int64 // values of expected
 
 	rejects rejects
-	second  schemas.SecondReader
+	second  second.Reader
 }
 
 // summaryFront is the last interval read from one partition of summaries.

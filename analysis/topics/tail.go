@@ -16,6 +16,7 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/schemas/second"
 )
 
 // TailRecord is any record of any topic, readable.
@@ -102,7 +103,7 @@ func recordOf(r *kgo.Record) TailRecord {
 	if r.Value == nil {
 		return t
 	}
-	name, value, err := schemas.JSON(r.Value)
+	name, value, err := second.JSON(r.Value)
 	switch {
 	case err == nil:
 		t.Schema, t.Value, t.record = &name, value, r.Value

@@ -11,6 +11,7 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/schemas/second"
 
 	"github.com/weirhpc/weir/commands/cli"
 	"github.com/weirhpc/weir/commands/services"
@@ -31,7 +32,7 @@ func inspectRegistry(ctx context.Context, cfg config.Config, out io.Writer) erro
 	if err != nil {
 		return err
 	}
-	return kafka.CheckRegistry(ctx, cfg, ids)
+	return kafka.CheckRegistry(ctx, cfg, ids, second.CheckText)
 }
 
 // inspect checks brokers and topics for an administrator. It also gives advice on settings that cost time or safety.
@@ -65,7 +66,7 @@ func inspectSchemas(out io.Writer) error {
 	all := schemas.All()
 	var faults []error
 	for _, s := range all {
-		if err := schemas.CheckText(s, s.Text); err != nil {
+		if err := second.CheckText(s, s.Text); err != nil {
 			faults = append(faults, err)
 		}
 	}

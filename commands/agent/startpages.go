@@ -3,7 +3,10 @@ package agent
 import (
 	"context"
 	"debug/elf"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"runtime/debug"
@@ -34,17 +37,13 @@ func dropStartPages(ctx context.Context, log *slog.Logger) {
 // cache of the file, when the process uses it. A position-independent program is left alone, because the linker may
 // have written to its pages.
 func dropProgram(file string) error {
-	program, err := elf.Open(file)
+	segments, err := fixedSegments(file)
 	if err != nil {
 		return fmt.Errorf("reading the program's own headers: %w", err)
 	}
-	defer program.Close()
-	if program.Type != elf.ET_EXEC {
-		return nil
-	}
 	page := uint64(os.Getpagesize())
-	for _, p := range program.Progs {
-		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_W != 0 {
+	for _, p := range segments {
+		if elf.ProgType(p.Type) != elf.PT_LOAD || elf.ProgFlag(p.Flags)&elf.PF_W != 0 {
 			continue
 		}
 		begin := p.Vaddr / page * page
@@ -55,4 +54,30 @@ func dropProgram(file string) error {
 		}
 	}
 	return nil
+}
+
+var errNoProgram = errors.New("not a program of 64 bits")
+
+// fixedSegments returns the headers of a program's segments, or none of a position-independent program. elf.Open would
+// link readers of compressed sections and debug information: 150 kB of weir-agent.
+func fixedSegments(file string) ([]elf.Prog64, error) {
+	program, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer program.Close()
+	var header elf.Header64
+	if err := binary.Read(program, binary.NativeEndian, &header); err != nil {
+		return nil, err
+	}
+	if string(header.Ident[:len(elf.ELFMAG)]) != elf.ELFMAG ||
+		elf.Class(header.Ident[elf.EI_CLASS]) != elf.ELFCLASS64 {
+		return nil, errNoProgram
+	}
+	if elf.Type(header.Type) != elf.ET_EXEC {
+		return nil, nil
+	}
+	segments := make([]elf.Prog64, header.Phnum)
+	at := io.NewSectionReader(program, int64(header.Phoff), int64(binary.Size(segments)))
+	return segments, binary.Read(at, binary.NativeEndian, segments)
 }

@@ -1,17 +1,21 @@
-package schemas
+// Package second reads values by goavro. goavro shares no code with weir's codecs, so a comparison finds a fault that a
+// reader and a writer of weir have in common. It reads values without a Go struct too, as JSON.
+//
+// It is a package of its own so that programs on compute nodes do not link goavro.
+package second
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
 	"strconv"
 
 	"github.com/linkedin/goavro/v2"
-)
 
-// The second opinion on weir's codecs. goavro shares no code with them, so it finds a fault that a reader and a writer
-// of weir have in common.
+	"github.com/weirhpc/weir/schemas"
+)
 
 // Disagreement is a difference between goavro's reading of a value and one of weir's.
 type Disagreement struct {
@@ -30,13 +34,13 @@ func (d Disagreement) String() string {
 	return fmt.Sprintf("%sweir's %s reads %s, goavro %s", field, d.Reader, d.Weir, d.Goavro)
 }
 
-// SecondReader decodes values by goavro and by weir, and compares the fields. Only one goroutine may use it. The zero
+// Reader decodes values by goavro and by weir, and compares the fields. Only one goroutine may use it. The zero
 // value is ready.
-type SecondReader struct {
-	// Decode takes the place of the package's Decode, for tests. It may be nil.
-	Decode func(b []byte) (Record, error)
+type Reader struct {
+	// Decode takes the place of schemas.Decode, for tests. It may be nil.
+	Decode func(b []byte) (schemas.Record, error)
 
-	batches BatchReader
+	batches schemas.BatchReader
 	fields  map[reflect.Type][]avroField
 }
 
@@ -51,19 +55,19 @@ type avroField struct {
 //
 // It returns the errors of Unmarshal, other than ErrInvalid, for a value that it did not hand to goavro: goavro would
 // reserve the memory for any claimed count.
-func (s *SecondReader) Compare(b []byte) ([]Disagreement, error) {
-	e, err := lookupChecked(b)
+func (s *Reader) Compare(b []byte) ([]Disagreement, error) {
+	schema, body, err := schemas.Check(b)
 	if err != nil {
 		return nil, err
 	}
-	c, err := e.dynamic()
+	c, err := codecOf(schema)
 	if err != nil {
 		return nil, err
 	}
-	theirs, refused := readBody(c, b[headerBytes:])
+	theirs, refused := readBody(c, body)
 	decoder := s.Decode
 	if decoder == nil {
-		decoder = Decode
+		decoder = schemas.Decode
 	}
 	record, err := decoder(b)
 	var found []Disagreement
@@ -74,12 +78,14 @@ func (s *SecondReader) Compare(b []byte) ([]Disagreement, error) {
 		}
 	}
 	add(s.judge(theirs, refused, record, err), "Decode")
-	if batch, is := record.(*CounterBatch); is && batch.Validate() == nil {
+	if batch, is := record.(*schemas.CounterBatch); is && batch.Validate() == nil {
 		packed, err := s.unpack(b, batch)
 		add(s.judge(theirs, refused, packed, err), "BatchReader")
 	}
 	return found, nil
 }
+
+var errTrailing = errors.New("bytes after the record")
 
 // readBody decodes a body by goavro, to its last byte.
 func readBody(c *goavro.Codec, body []byte) (any, error) {
@@ -91,21 +97,23 @@ func readBody(c *goavro.Codec, body []byte) (any, error) {
 }
 
 // unpack reads a batch by the BatchReader. The fields that a PackedBatch leaves out come from batch.
-func (s *SecondReader) unpack(b []byte, batch *CounterBatch) (Record, error) {
-	var packed PackedBatch
+func (s *Reader) unpack(b []byte, batch *schemas.CounterBatch) (schemas.Record, error) {
+	var packed schemas.PackedBatch
 	if _, err := s.batches.Read(b, &packed); err != nil {
 		return nil, err
 	}
-	r := &CounterBatch{NodeHeader: packed.NodeHeader, Reported: packed.Reported}
+	r := &schemas.CounterBatch{NodeHeader: packed.NodeHeader, Reported: packed.Reported}
 	r.BootID, r.RunID, r.Cpus = batch.BootID, batch.RunID, batch.Cpus
 	for i, m := range packed.Layout.Metrics {
-		r.Metrics = append(r.Metrics, CounterBatchMetric{m.Name, m.Unit, m.Scope, packed.AppendValues(nil, i)})
+		r.Metrics = append(r.Metrics, schemas.CounterBatchMetric{
+			Name: m.Name, Unit: m.Unit, Scope: m.Scope, Values: packed.AppendValues(nil, i),
+		})
 	}
 	return r, nil
 }
 
 // judge compares a record, or the error of its reader, with goavro's reading.
-func (s *SecondReader) judge(theirs any, refused error, ours Record, err error) *Disagreement {
+func (s *Reader) judge(theirs any, refused error, ours schemas.Record, err error) *Disagreement {
 	switch {
 	case err != nil && refused != nil:
 		return nil
@@ -118,7 +126,7 @@ func (s *SecondReader) judge(theirs any, refused error, ours Record, err error) 
 }
 
 // compare compares a value of goavro with a value of a record.
-func (s *SecondReader) compare(theirs any, ours reflect.Value) *Disagreement {
+func (s *Reader) compare(theirs any, ours reflect.Value) *Disagreement {
 	same := false
 	switch ours.Kind() {
 	case reflect.Struct:
@@ -151,7 +159,7 @@ func (s *SecondReader) compare(theirs any, ours reflect.Value) *Disagreement {
 	return &Disagreement{Weir: shown(ours.Interface()), Goavro: shown(theirs)}
 }
 
-func (s *SecondReader) compareFields(theirs map[string]any, ours reflect.Value) *Disagreement {
+func (s *Reader) compareFields(theirs map[string]any, ours reflect.Value) *Disagreement {
 	read := 0
 	for _, f := range s.fieldsOf(ours.Type()) {
 		v, there := theirs[f.name]
@@ -175,7 +183,7 @@ func (s *SecondReader) compareFields(theirs map[string]any, ours reflect.Value) 
 	return nil
 }
 
-func (s *SecondReader) compareItems(theirs []any, ours reflect.Value) *Disagreement {
+func (s *Reader) compareItems(theirs []any, ours reflect.Value) *Disagreement {
 	if values, ok := ours.Interface().([]float64); ok { // nearly all of a CounterBatch
 		for i, v := range values {
 			if their, ok := theirs[i].(float64); !ok || math.Float64bits(their) != math.Float64bits(v) {
@@ -205,7 +213,7 @@ func (d *Disagreement) within(outer string) *Disagreement {
 }
 
 // fieldsOf returns the fields of a struct that travel.
-func (s *SecondReader) fieldsOf(t reflect.Type) []avroField {
+func (s *Reader) fieldsOf(t reflect.Type) []avroField {
 	fields, known := s.fields[t]
 	if known {
 		return fields
@@ -253,28 +261,27 @@ func shown(v any) string {
 		}
 		text = fmt.Sprint(v)
 	}
-	return CleanText(text, mostShown)
+	return schemas.CleanText(text, mostShown)
 }
 
 // CheckText returns an error unless goavro computes weir's canonical form and fingerprint of a schema from a text. So
 // the text may differ from Text in documentation, defaults, order and white space alone, as that of a registry may.
-func CheckText(s Schema, text string) error {
+func CheckText(s schemas.Schema, text string) error {
 	c, err := compile(text)
 	if err != nil {
 		return fmt.Errorf("schema %s %s: goavro does not read it: %w", s.Name, s.Fingerprint, err)
 	}
-	fingerprint, err := strconv.ParseUint(s.Fingerprint, 16, 64)
-	e := table.byFingerprint[fingerprint]
-	if err != nil || e == nil {
-		return fmt.Errorf("schema %s: %w %s", s.Name, ErrUnknownSchema, s.Fingerprint)
+	ours, err := s.Canonical()
+	if err != nil {
+		return fmt.Errorf("schema %s: %w", s.Name, err)
 	}
-	if ours, theirs := string(e.schema().Canonical()), c.CanonicalSchema(); ours != theirs {
+	if theirs := c.CanonicalSchema(); ours != theirs {
 		at := common(ours, theirs)
 		return fmt.Errorf("schema %s %s: from byte %d on, its canonical form is %.40q by weir, %.40q by goavro",
 			s.Name, s.Fingerprint, at, ours[at:], theirs[at:])
 	}
-	if c.Rabin != fingerprint {
-		return fmt.Errorf("schema %s: its fingerprint is %s by weir, %016x by goavro", s.Name, s.Fingerprint, c.Rabin)
+	if theirs := fmt.Sprintf("%016x", c.Rabin); theirs != s.Fingerprint {
+		return fmt.Errorf("schema %s: its fingerprint is %s by weir, %s by goavro", s.Name, s.Fingerprint, theirs)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package schemas
+package second
 
 import (
 	"bytes"
@@ -8,32 +8,23 @@ import (
 	"sync"
 
 	"github.com/linkedin/goavro/v2"
+
+	"github.com/weirhpc/weir/schemas"
 )
 
-// codecs holds the goavro codecs that were asked for, by entry. Only `weir tail`, `weir audit` and tests want
-// them.
+// codecs holds goavro's codecs by the fingerprint of their schema. Making one is slow.
 var codecs sync.Map
 
-// dynamic returns the goavro codec of a schema. Two goroutines may make it at once; one of both codecs stays. No field
-// of the entry refers to goavro, so that a program without JSON does not link it.
-func (e *entry) dynamic() (*goavro.Codec, error) {
-	if c, ok := codecs.Load(e); ok {
+// codecOf returns goavro's codec of a shipped schema. Two goroutines may make it at once; one of both codecs stays.
+func codecOf(s schemas.Schema) (*goavro.Codec, error) {
+	if c, ok := codecs.Load(s.Fingerprint); ok {
 		return c.(*goavro.Codec), nil
 	}
-	c, err := e.compile()
+	c, err := compile(s.Text)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("compiling %s: %w", s.Name, err)
 	}
-	codecs.Store(e, c)
-	return c, nil
-}
-
-// compile makes the codec that reads a value without a Go struct. It is slow, and most processes never need it.
-func (e *entry) compile() (*goavro.Codec, error) {
-	c, err := compile(e.text)
-	if err != nil {
-		return nil, fmt.Errorf("compiling %s: %w", e.name, err)
-	}
+	codecs.Store(s.Fingerprint, c)
 	return c, nil
 }
 
@@ -72,32 +63,29 @@ func dropLogicalTypes(schema any) {
 // milliseconds (sampled_at: microseconds), unions have no branch, NaN is null, bytes are in base64. A Reject has a
 // further field, head_schema: the full name of the schema that its head begins with, or null.
 //
-// JSON accepts the same values as Unmarshal, and also records that Validate refuses, so that a user can look at a
-// rejected record. It returns the same errors as Unmarshal.
+// JSON accepts the same values as schemas.Unmarshal, and also records that Validate refuses, so that a user can look at
+// a rejected record. It returns the same errors as schemas.Unmarshal.
 func JSON(b []byte) (name string, value json.RawMessage, err error) {
-	e, err := lookupChecked(b) // must come first: goavro reserves the memory for any claimed count
-	if e != nil {
-		name = e.name
-	}
+	schema, body, err := schemas.Check(b) // must come first: goavro reserves the memory for any claimed count
 	if err != nil {
-		return name, nil, err
+		return schema.Name, nil, err
 	}
-	c, err := e.dynamic()
+	c, err := codecOf(schema)
 	if err != nil {
-		return e.name, nil, err
+		return schema.Name, nil, err
 	}
-	native, _, err := c.NativeFromBinary(b[headerBytes:])
+	native, _, err := c.NativeFromBinary(body)
 	if err != nil {
-		return e.name, nil, fmt.Errorf("%s: %w: %w", e.name, errMalformed, err)
+		return schema.Name, nil, fmt.Errorf("%s: malformed record: %w", schema.Name, err)
 	}
 	value, err = c.TextualFromNative(nil, native)
 	if err == nil {
 		value, err = readable(value, native)
 	}
 	if err != nil {
-		return e.name, nil, fmt.Errorf("%s as JSON: %w", e.name, err)
+		return schema.Name, nil, fmt.Errorf("%s as JSON: %w", schema.Name, err)
 	}
-	return e.name, value, nil
+	return schema.Name, value, nil
 }
 
 // readable sorts the names in JSON objects, so that the same record always reads the same. goavro's order is random. It
@@ -117,8 +105,8 @@ func readable(text json.RawMessage, native any) (json.RawMessage, error) {
 	}
 	if head, ok := fields["head"].([]byte); ok {
 		v["head_schema"] = nil
-		if e, err := lookup(head); err == nil {
-			v["head_schema"] = e.name
+		if schema, err := schemas.SchemaOf(head); err == nil {
+			v["head_schema"] = schema.Name
 		}
 	}
 	return json.Marshal(v)
