@@ -66,7 +66,7 @@ test:
 # from clocks: the short ones run under the detector, all of them without it, and once more under it in make test-kafka.
 FOLDS := TestSimulated|TestJobTable|TestHonestOwners|TestAccountsClose|TestHostileInputs|TestLoadsFit|TestFinderSurvives
 PLANS := TestRouteOfVery|TestTicksOfMany|TestAdmitRemembers|TestParseJobsRefuses
-FILES := TestFlippedByte|Crashes$$
+FILES := TestFlippedByte|Crashes$$|TestRowsAreAsSizeSays|TestFootersTakeLittleMemory
 AGENT := TestOffsetIsWithin|TestNVMLAllocates
 STUDY := TestStudyInShort
 WIDE  := TestSelectionExample|TestMetricsDriftArchive|TestCompare$$

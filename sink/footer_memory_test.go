@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -14,12 +15,12 @@ func TestFootersTakeLittleMemory(t *testing.T) {
 		t.Skip("make test-full runs it")
 	}
 	dir := t.TempDir()
-	const files = 400
+	files := int64(kafkatest.Cases(400, 100))
 	add, err := Appender(dir, "weir.job-summary")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range int64(files) {
+	for i := range files {
 		rows := []schemas.Row{{Cluster: "c", JobID: fmt.Sprint(i)}}
 		f := Footer{Topic: "weir.job-summary", Start: i, Next: i + 1, Rows: 1, PreviousDate: "1970-01-01"}
 		if err := add("1970-01-01", rows, f); err != nil {
@@ -35,7 +36,7 @@ func TestFootersTakeLittleMemory(t *testing.T) {
 	}
 	before := heap()
 	all, err := Files(dir+"/summaries", "weir.job-summary")
-	if err != nil || len(all) != files {
+	if err != nil || int64(len(all)) != files {
 		t.Fatalf("%d files, %v", len(all), err)
 	}
 	if each := (heap() - before) / files; each > 2500 {

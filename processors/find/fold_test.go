@@ -1018,7 +1018,7 @@ func TestFinderSurvivesCrashes(t *testing.T) {
 		}
 		findings += len(steady.findings)
 		counts.Add(steady.counts)
-		for range 3 {
+		for range kafkatest.Cases(3, 1) {
 			crashed := newFinds(t)
 			crashed.jobs, crashed.mostAwake = steady.jobs, 1+r.IntN(6)
 			crashed.crashes(r, log, func() bool { return r.IntN(12) == 0 })
