@@ -73,7 +73,7 @@ func (l *loader) rows(ctx context.Context, x *archive.Index, hours *archive.Hour
 			return archive.None
 		case l.shown[w.Metric] && !l.final && archive.IsSmall(w.File) && !hours.Has[w.Date][w.File]:
 			return archive.Certified
-		case l.shown[w.Metric] || l.reads[w.Metric] && l.inPart(w.Date):
+		case l.shown[w.Metric] || (l.reads[w.Metric] || l.tabled(w.Metric)) && l.inPart(w.Date):
 			return archive.Plain
 		}
 		return archive.Bare // other metrics only show which intervals exist
@@ -108,11 +108,14 @@ func (l *loader) watchRolled(ctx context.Context, x *archive.Index, hours *archi
 		switch {
 		case !l.rolled(hours, w.Date, w.File) || !l.inPart(w.Date):
 			return archive.None
-		case l.reads[w.Metric]:
+		case l.reads[w.Metric] || l.tabled(w.Metric):
 			return archive.Plain
 		}
 		return archive.Bare
 	}, func(r *schemas.Row, metric string) {
+		if len(l.job.Nodes) > 1 { // of one node the hours are known
+			l.nodeRow(r, metric)
+		}
 		l.watchRow(r, metric)
 		if l.shown[metric] {
 			l.build.Places(r)

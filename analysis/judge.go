@@ -130,7 +130,7 @@ func (l *loader) judge(ctx context.Context) error {
 		return err
 	}
 	j.Findings = worstFirst(recorded)
-	if j.JobID == schemas.JobRest || j.JobID == schemas.JobSystem || l.watcher == nil {
+	if isPseudo(j.JobID) || l.watcher == nil {
 		return nil
 	}
 	now := l.watcher.end(j.Running)

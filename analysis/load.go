@@ -3,8 +3,8 @@
 //
 // Sources (sources.go) are these two places, and choose the life that a name means. A loader (load.go) reads it: the
 // rows of the archive (fromarchive.go), then later ones of the topic (fromtopic.go). Both go into one picture
-// (picture.go) and under the same rules (watcher.go), and totals and findings follow (judge.go). LoadLines (list.go),
-// Like (nearest.go), LoadPeers (peers.go) and History (history.go) read many jobs.
+// (picture.go) and under the same rules (watcher.go). Totals and findings (judge.go) and a table by node (nodes.go)
+// follow. LoadLines (list.go), Like (nearest.go), LoadPeers (peers.go) and History (history.go) read many jobs.
 package analysis
 
 import (
@@ -113,6 +113,8 @@ type loader struct {
 	reads     map[string]bool // metrics that rules name
 	width     int             // the number of these metrics among the job's
 	build     *view.Builder
+	nodes     *view.NodeSums  // of a job whose rows have the numbers of each node; nil: of another job
+	inTable   map[string]bool // metrics of the table by node, if its rows have them
 	shares    map[string][]quantile.Summary
 	watcher   *watcher // nil: there are no rules, or no interval
 	unwatched bool     // there are too many intervals even for the rules
@@ -202,6 +204,7 @@ func (l *loader) load(ctx context.Context) (*view.Job, error) {
 	j.From = l.source() + l.partial
 	l.whole()
 	l.merge()
+	l.byNode()
 	return j, l.judge(ctx)
 }
 
@@ -224,6 +227,7 @@ func (l *loader) choose(ctx context.Context) (err error) {
 		return nil
 	}
 	l.job.Job, l.job.Running = *l.record.Job, !schemas.Over(l.record.State)
+	l.beginNodes()
 	if l.record.started() {
 		l.start = time.UnixMilli(*l.record.Start)
 	}

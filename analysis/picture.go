@@ -88,6 +88,7 @@ func (l *loader) add(r *schemas.Row, metric string) {
 			l.shares[metric] = append(l.shares[metric], s)
 		}
 	}
+	l.nodeRow(r, metric)
 	l.watchRow(r, metric)
 }
 
@@ -129,6 +130,7 @@ func (l *loader) addHour(h *compact.Rollup) {
 	if !l.byHour(archive.DateAt(h.Hour)) {
 		return
 	}
+	l.nodeHour(h)
 	l.archived++
 	if l.job.Cluster == "" {
 		l.job.Cluster = h.Cluster

@@ -139,8 +139,7 @@ func (s *Sources) records(ctx context.Context) error {
 		for i := range ended {
 			_ = archived(&ended[i])
 		}
-		pseudo := id == schemas.JobSystem || id == schemas.JobRest
-		many = len(all[id]) == 0 && !pseudo || isArray(all[id], id) // its tasks have other numbers
+		many = len(all[id]) == 0 && !isPseudo(id) || isArray(all[id], id) // its tasks have other numbers
 	}
 	if many {
 		if err := archive.EachJob(ctx, s.cfg.Sink.Dir, "", "", archived); err != nil {

@@ -32,6 +32,7 @@ type jobFlags struct {
 	metrics, from, to       string
 	html, correlate         string
 	totals, findings, rules bool
+	nodes                   bool
 }
 
 // NewJob returns the command weir job.
@@ -44,8 +45,9 @@ func NewJob() *cobra.Command {
 
 Bars compare the job with the capabilities of its nodes. Each metric has a line: deciles of its whole life, their band,
 and the median over time. A band runs from 0 to 100 % for a share, otherwise from the smallest to the largest value. In
-it, dots lead to the extremes, a line runs from the first to the ninth decile, and a mark is the median. Notes name
-problems, with the line of the job script to change. Times are UTC, as in all reports.
+it, dots lead to the extremes, a line runs from the first to the ninth decile, and a mark is the median. A
+table by node has the worst ten: the share of busy cores, the largest memory, GPUs, and network. Notes name problems,
+with the line of the job script to change. Times are UTC, as in all reports.
 
 It reads the archive, and then the topic past the archive's end. Several jobs get a line each, followed by the totals
 of all their values together. 184300_[1-60] are tasks of the job array 184300, and 184300 alone means all of them.
@@ -90,6 +92,7 @@ are the columns of the archive. The rows come from the topic, or with --dir from
 	c.Flags().StringVar(&f.correlate, "correlate", "", "show how the means of two metrics move together: `A,B`")
 	c.Flags().BoolVar(&f.totals, "totals", false, "show all deciles of the whole life, with their bounds")
 	c.Flags().BoolVar(&f.findings, "findings", false, "show all that is known of each finding")
+	c.Flags().BoolVar(&f.nodes, "nodes", false, "show a line for each node, the worst first")
 	c.Flags().BoolVar(&f.rules, "rules", false, "show the result of each rule, or why it was not evaluated")
 	cli.OfferFiles(c, "html", "html")
 	return c
@@ -111,7 +114,7 @@ func jobIDs(c *cobra.Command, args []string) error {
 // check refuses flags that contradict each other.
 func (f *jobFlags) check(c *cobra.Command) error {
 	modes := 0
-	for _, asked := range []bool{f.totals, f.findings, f.rules, f.correlate != "", f.html != ""} {
+	for _, asked := range []bool{f.totals, f.findings, f.rules, f.nodes, f.correlate != "", f.html != ""} {
 		if asked {
 			modes++
 		}
@@ -122,7 +125,7 @@ func (f *jobFlags) check(c *cobra.Command) error {
 	case f.Exclusive() != nil:
 		return f.Exclusive()
 	case modes > 1:
-		return errors.New("--totals, --findings, --rules, --correlate and --html: name one of them")
+		return errors.New("--totals, --findings, --nodes, --rules, --correlate and --html: name one of them")
 	case modes > 0 && f.limited(c):
 		return errors.New("--last is for the rows of intervals, and for nothing else")
 	case (f.rules || f.html != "") && (f.AsJSON || f.AsCSV):
@@ -143,7 +146,7 @@ func (f *jobFlags) limited(c *cobra.Command) bool {
 
 // rows reports whether the rows of intervals are wanted.
 func (f *jobFlags) rows(c *cobra.Command) bool {
-	return f.limited(c) || (f.AsJSON || f.AsCSV) && !f.totals && !f.findings && f.correlate == ""
+	return f.limited(c) || (f.AsJSON || f.AsCSV) && !f.totals && !f.findings && !f.nodes && f.correlate == ""
 }
 
 func (f *jobFlags) run(c *cobra.Command, args []string) error {
@@ -228,6 +231,10 @@ func (f *jobFlags) show(out io.Writer, style term.Style, set *rules.Set, jobs []
 		return printEach(out, f.CSVFlags, jobs, totalRows)
 	case f.findings && (f.AsJSON || f.AsCSV):
 		return printEach(out, f.CSVFlags, jobs, findingRows)
+	case f.nodes && (f.AsJSON || f.AsCSV):
+		return printEach(out, f.CSVFlags, jobs, nodeRows)
+	case f.nodes:
+		return each(out, jobs, style, term.Nodes)
 	case f.totals:
 		return each(out, jobs, style, term.Totals)
 	case f.findings:

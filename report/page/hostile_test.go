@@ -27,6 +27,8 @@ func hostile() *view.Job {
 	}
 	j.Nodes[1] = wide
 	j.Type.Name = evil
+	j.ByNode = madeUpByNode(j.Nodes)
+	j.ByNode.Source = evil
 	j.Gaps[0].Nodes = []string{evil, wide}
 	for i := range j.Metrics {
 		m := &j.Metrics[i]

@@ -103,6 +103,7 @@ func madeUp(bins int) *view.Job {
 	}
 	start, cores, limit, gpus := int64(dayStart), int64(4096), int64(2*86400), 0
 	j := &view.Job{
+		ByNode: madeUpByNode(nodes),
 		Job: schemas.Job{
 			JobID: "184223", Name: "relax_n256", User: "alice", Account: "phys-a", Queue: "normal", State: "RUNNING",
 			Nodes: nodes, Start: &start, Cores: &cores, TimeLimitS: &limit,
@@ -311,4 +312,20 @@ func madeUpPeers() *view.Peers {
 	}
 	p.Queue[2].Below = 409
 	return p
+}
+
+// madeUpByNode is a table by node of which the last is silent.
+func madeUpByNode(nodes []string) *view.NodeTable {
+	t := &view.NodeTable{Source: "the archive's table nodes: 99.8 % of the intervals of its nodes"}
+	for i, node := range nodes {
+		l := view.NodeLine{
+			Node: node, Busy: min(0.97, float64(i)/20), Memory: 88e9, GPU: math.NaN(), GPUMemory: math.NaN(),
+			Network: 1.2e9, Nodes: 1,
+		}
+		if i == len(nodes)-1 {
+			l.Busy, l.Memory, l.Network = math.NaN(), math.NaN(), math.NaN()
+		}
+		t.Lines = append(t.Lines, l)
+	}
+	return t
 }

@@ -26,6 +26,54 @@ type nodeRow struct {
 	high                              bool
 }
 
+// byNode is the table with a line for each of the worst nodes, and one for the others.
+type byNode struct {
+	Result string
+	Heads  []string
+	Rows   [][]string
+}
+
+func newByNode(j *view.Job) (t byNode) {
+	table := j.ByNode
+	if table == nil {
+		return t
+	}
+	if len(table.Lines) == 0 {
+		t.Result = "No numbers by node: " + table.Why + "."
+		return t
+	}
+	lines := table.Worst()
+	t.Result = "The numbers are from " + table.Source + "."
+	if n := int64(len(table.Lines)); len(lines) < len(table.Lines) {
+		t.Result = fmt.Sprintf("The worst %d of %s. ", view.WorstNodes, count(n, "node")) + t.Result
+	}
+	t.Rows = make([][]string, len(lines))
+	for i := range lines {
+		name := lines[i].Node
+		if n := lines[i].Nodes; n > 1 {
+			name = count(int64(n), "other")
+		}
+		t.Rows[i] = []string{name}
+	}
+	for _, c := range view.NodeColumns {
+		if !slices.ContainsFunc(lines, func(l view.NodeLine) bool { return !math.IsNaN(c.Of(&l)) }) {
+			continue
+		}
+		t.Heads = append(t.Heads, c.Head)
+		for i := range lines {
+			t.Rows[i] = append(t.Rows[i], nodeValue(c.Unit, c.Of(&lines[i])))
+		}
+	}
+	return t
+}
+
+func nodeValue(unit string, v float64) string {
+	if unit == "1" {
+		return percent(v)
+	}
+	return unitText("", unit, v)
+}
+
 const (
 	unlikely  = 1e-6 // probability below which a share cannot be chance
 	shownRows = 12

@@ -51,6 +51,7 @@ type jobDocument struct {
 	Key                  template.HTML
 	Hourly               bool
 	Times                string // of the figures
+	ByNode               byNode
 	Nodes                nodeTable
 	Roof                 roofline
 	Peers                peers
@@ -69,8 +70,8 @@ func Job(w io.Writer, j *view.Job, o Options) error {
 		Style: template.CSS(style), Now: o.Now.UTC().Format("2006-01-02 15:04"), Version: o.Version,
 		Cluster: j.Cluster, Name: j.Name, Lead: lead(j),
 		Facts: facts(j), Uses: uses(j), Notes: notes(j), NotEvaluated: j.NotEvaluated,
-		Map: newSeverityMap(j), Nodes: newNodeTable(j), Roof: newRoofline(j), Peers: newPeers(j, o.Peers),
-		Key: fanKey(), Times: times(j), Several: j.Several(),
+		Map: newSeverityMap(j), ByNode: newByNode(j), Nodes: newNodeTable(j), Roof: newRoofline(j),
+		Peers: newPeers(j, o.Peers), Key: fanKey(), Times: times(j), Several: j.Several(),
 		NoFinding: noFinding(j), Unjudged: unjudged(j), Title: title(j),
 	}
 	for i := range j.Metrics {

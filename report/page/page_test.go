@@ -398,6 +398,7 @@ func FuzzNames(f *testing.F) {
 		j.JobID, j.Name, j.User, j.Account = name, name, name, name
 		j.Queue, j.State, j.Cluster, j.From = name, name, name, name
 		j.Nodes = []string{name}
+		j.ByNode = &view.NodeTable{Lines: []view.NodeLine{{Node: name, Nodes: 1}}, Source: name}
 		j.Metrics = j.Metrics[:1]
 		j.Metrics[0].Name, j.Metrics[0].Unit, j.Metrics[0].Scope = name, name, name
 		j.Findings = []schemas.Finding{{Rule: name, Title: name, Hint: name, Slurm: name, Class: name, Node: &name}}

@@ -48,6 +48,7 @@ var shows = map[string]func(w io.Writer, s Style) error{
 	"job-over":  func(w io.Writer, s Style) error { return Job(w, ended(), s) },
 	"totals":    func(w io.Writer, s Style) error { return Totals(w, made(), s) },
 	"findings":  func(w io.Writer, s Style) error { return Findings(w, ended(), s) },
+	"nodes":     func(w io.Writer, s Style) error { return Nodes(w, ended(), s) },
 	"rules":     func(w io.Writer, s Style) error { return Rules(w, ended(), someRules, s) },
 	"jobs":      func(w io.Writer, s Style) error { return Jobs(w, lists(), s) },
 	"jobs-none": func(w io.Writer, s Style) error { return Jobs(w, &view.Lists{}, s) },
@@ -85,6 +86,10 @@ func ended() *view.Job {
 	j.Restart, j.Gpus, j.Nodes = 1, new(int32(8)), nodes(2)
 	j.Type.PeakFlops, j.Type.PeakMemBW, j.Type.Memory = 0, 0, 0
 	j.Gaps, j.Reported, j.ExactShare = nil, j.Expected, 1
+	j.ByNode = byNode(j.Nodes)
+	for i := range j.ByNode.Lines {
+		j.ByNode.Lines[i].GPU, j.ByNode.Lines[i].GPUMemory = 0.4+float64(i)/10, 31e9
+	}
 	j.Metrics = append(j.Metrics,
 		dist(j, "acc_utilization", "1", 4, late(0.5, 0.1), 0, 0, 0.1, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1),
 		dist(j, "a_metric_of_the_site_with_a_long_name", "widgets/s", 1, late(3, 3), 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3))
@@ -105,6 +110,7 @@ func part() *view.Job {
 	j := made()
 	j.Metrics = j.Metrics[:1]
 	j.Metrics[0].Bins = j.Metrics[0].Bins[20:25]
+	j.ByNode = &view.NodeTable{Why: "rows have them for jobs of up to three nodes alone"}
 	return j
 }
 
@@ -187,6 +193,7 @@ func TestNamesDriveNothing(t *testing.T) {
 		j, l := named(name)
 		for what, show := range map[string]func(w io.Writer, s Style) error{
 			"job":      func(w io.Writer, s Style) error { return Job(w, j, s) },
+			"nodes":    func(w io.Writer, s Style) error { return Nodes(w, j, s) },
 			"totals":   func(w io.Writer, s Style) error { return Totals(w, j, s) },
 			"findings": func(w io.Writer, s Style) error { return Findings(w, j, s) },
 			"rules":    func(w io.Writer, s Style) error { return Rules(w, j, []rules.Rule{{ID: name}}, s) },
@@ -220,6 +227,8 @@ func named(name string) (*view.Job, *view.Lists) {
 	j := made()
 	j.Name, j.User, j.Account, j.Queue, j.State, j.From = name, name, name, name, name, name
 	j.Gaps[0].Nodes = []string{name, name}
+	j.ByNode = byNode([]string{name, name, name})
+	j.ByNode.Source = name
 	for i := range j.Metrics {
 		t := &j.Metrics[i].Total
 		t.LowNode, t.HighNode = name, name

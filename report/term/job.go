@@ -20,6 +20,7 @@ func Job(w io.Writer, j *view.Job, s Style) error {
 	t.uses(j)
 	t.metrics(j, false)
 	t.imbalance(j)
+	t.byNode(j)
 	t.notes(j)
 	t.footer(j)
 	id := t.clean(j.JobID, 64)

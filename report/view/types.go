@@ -33,6 +33,7 @@ type Job struct {
 	From         string     // "archive", "topic", "archive and topic": one line of the page
 	Earlier      []Life     // restarts before this one
 	Part         bool       // rules saw a part of the life only, so silence means nothing for the rest
+	ByNode       *NodeTable // nil: not looked for
 
 	// For several jobs: their nodes may differ, and rules may have seen only some of them.
 	busy   float64
