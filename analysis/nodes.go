@@ -47,8 +47,7 @@ func (l *loader) nodeHour(h *compact.Rollup) {
 }
 
 // noNodes is what a report says if nothing has the numbers of each node.
-const noNodes = "rows have the numbers of each node for jobs of up to three nodes alone; " +
-	"`weir nodes` keeps them for larger ones"
+const noNodes = "rows have them for jobs of up to three nodes alone"
 
 // byNode sets the table by node.
 func (l *loader) byNode() {
