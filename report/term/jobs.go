@@ -151,7 +151,7 @@ func Several(w io.Writer, jobs []*view.Job, all *view.Job, s Style) error {
 	t := &text{Style: s}
 	rows := make([]view.JobLine, len(jobs))
 	for i, j := range jobs {
-		rows[i] = lineOf(j)
+		rows[i] = j.Line()
 	}
 	t.grid(t.columnsOf(rows))
 	if all != nil {
@@ -162,40 +162,4 @@ func Several(w io.Writer, jobs []*view.Job, all *view.Job, s Style) error {
 		t.metrics(all, true)
 	}
 	return t.print(w)
-}
-
-// lineOf returns a job as a line of a list.
-func lineOf(j *view.Job) view.JobLine {
-	l := view.JobLine{
-		Job: j.Job, Cluster: j.Cluster, Judged: j.AnyEvaluated() && !j.Part,
-		TimeS: float64(until(j)-start(j)) / 1000,
-	}
-	keep := func(v float64) *float64 {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil
-		}
-		return &v
-	}
-	for _, name := range []string{"cpu_idle", "cpu_user", "acc_utilization", "mem_used", "job_mem_used"} {
-		m := metric(j, name)
-		if m == nil {
-			continue
-		}
-		var d [11]*float64
-		for k := range d {
-			d[k] = keep(m.Total.D[k])
-		}
-		l.Take(name, keep(m.Total.Mean), d, j.Type)
-		l.Waste(name, m.Total.Count, float64(j.IntervalMs)/1000)
-	}
-	if j.Expected > 0 {
-		l.Seen = keep(float64(j.Reported) / float64(j.Expected))
-	}
-	for i := range j.Findings {
-		if j.Findings[i].State == schemas.FindingOpen {
-			l.Finding = &j.Findings[i]
-			break
-		}
-	}
-	return l
 }

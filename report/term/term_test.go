@@ -23,7 +23,7 @@ const hostile = "a\x1b[2J\u009b2J\x7f\u202e\u2066\u200b\r\nsink\tb\U000e0001c\xf
 // TestAPartIsNotJudged: a job of which rules saw a part is not called one without findings.
 func TestAPartIsNotJudged(t *testing.T) {
 	for _, part := range []bool{false, true} {
-		if l := lineOf(&view.Job{Part: part, Map: []view.Property{{Rule: "r"}}}); l.Judged == part {
+		if l := (&view.Job{Part: part, Map: []view.Property{{Rule: "r"}}}).Line(); l.Judged == part {
 			t.Errorf("a part %t: judged %t", part, l.Judged)
 		}
 	}
@@ -314,11 +314,11 @@ func TestMemoryOfSeveralJobsIsThatOfTheList(t *testing.T) {
 		return m
 	}
 	j := &view.Job{Metrics: []view.Metric{total("job_mem_used", 8)}}
-	if got := lineOf(j).MemPerNode; got == nil || *got != 8 {
+	if got := j.Line().MemPerNode; got == nil || *got != 8 {
 		t.Errorf("of the job alone: %v", got)
 	}
 	j.Metrics = append(j.Metrics, total("mem_used", 90))
-	if got := lineOf(j).MemPerNode; got == nil || *got != 90 {
+	if got := j.Line().MemPerNode; got == nil || *got != 90 {
 		t.Errorf("of its nodes: %v", got)
 	}
 }
