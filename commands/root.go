@@ -49,7 +49,7 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 			root.AddCommand(c)
 		}
 	}
-	add("use", services.NewUp(), jobs.NewJobs(), jobs.NewJob(), jobs.NewTop(), jobs.NewReport(),
+	add("use", services.NewUp(), jobs.NewJobs(), jobs.NewJob(), jobs.NewCompare(), jobs.NewTop(), jobs.NewReport(),
 		archive.NewReplay(), jobs.NewRules(), archive.NewSQL(), jobs.NewTail(),
 		metrics.NewCatalogue(), services.NewReportMetric())
 	add(

@@ -37,6 +37,7 @@ func TestNamedIsWhatTheCodeNeeds(t *testing.T) {
 	put("weir job", view.Metrics()...)
 	put("roofline", page.RooflineMetrics()...)
 	put("weir jobs", analysis.LineMetrics()...)
+	put("energy", view.PowerMetrics()...)
 	put("weir top", inuse.TopMetric)
 	put("weir report system", machine.Metrics()...)
 	slices.Sort(lines)

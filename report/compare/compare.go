@@ -26,7 +26,7 @@ type Comparison struct {
 
 // Fact is a line with a value for each job.
 type Fact struct {
-	Name, Unit string // unit: s, core-hours, GPU-hours, J, B, 1 for a number, % for a share; empty: a text
+	Name, Unit string // one of the units below; a share is 0 to 1
 	Text       [2]string
 	Value      [2]*float64 // nil: not known
 }
@@ -169,4 +169,12 @@ func (c *Comparison) Slight() []Metric {
 // Alike returns the metrics without a certain difference.
 func (c *Comparison) Alike() []Metric {
 	return c.Metrics[len(c.Changes())+len(c.Slight()):]
+}
+
+// Anyway makes the reasons against a comparison caveats.
+func (c *Comparison) Anyway() {
+	if len(c.Metrics) > 0 {
+		c.Caveats = append(c.Reasons, c.Caveats...)
+		c.Reasons = nil
+	}
 }

@@ -19,8 +19,16 @@ import (
 )
 
 var names = []struct{ name, unit string }{
-	{"cpu_user", "1"}, {"cpu_idle", "1"}, {"ipc", "1"}, {"mem_used", "B"}, {"disk_bytes", "B/s"}, {"clock", "Hz"},
-	{"swap_pages", "1/s"}, {"node_power", "W"}, {"acc_utilization", "1"}, {"flops_any", "FLOP/s"},
+	{"cpu_user", "1"},
+	{"cpu_idle", "1"},
+	{"ipc", "1"},
+	{"mem_used", "B"},
+	{"disk_bytes", "B/s"},
+	{"clock", "Hz"},
+	{"swap_pages", "1/s"},
+	{"node_power", "W"},
+	{"acc_utilization", "1"},
+	{"flops_any", "FLOP/s"},
 }
 
 // random returns a job with some metrics, exact ones and ones with bounds, and values from a few bytes to terabytes.
@@ -276,13 +284,13 @@ func TestIntervalsOfOtherLengths(t *testing.T) {
 // TestNotComparable: each reason is named, and a pair without any is compared.
 func TestNotComparable(t *testing.T) {
 	for want, change := range map[string]func(*view.Job){
-		"":                 func(*view.Job) {},
-		"different node types": func(j *view.Job) { j.Type = config.NodeType{Name: "fat"} },
-		"has not ended":    func(j *view.Job) { j.Running = true },
+		"":                                       func(*view.Job) {},
+		"different node types":                   func(j *view.Job) { j.Type = config.NodeType{Name: "fat"} },
+		"has not ended":                          func(j *view.Job) { j.Running = true },
 		"too short: 1 measured interval, and 30": func(j *view.Job) { j.Intervals = 1 },
 		"no metric in common":                    func(j *view.Job) { j.Metrics[0].Unit = "%" },
 		"not read in full":                       func(j *view.Job) { j.Part = true },
-		"different clusters":                         func(j *view.Job) { j.Cluster = "d" },
+		"different clusters":                     func(j *view.Job) { j.Cluster = "d" },
 	} {
 		a, b := plain("1", metric("cpu_user", "1", 0.5)), plain("2", metric("cpu_user", "1", 0.5))
 		a.Cluster, b.Cluster, a.Type.Name, b.Type.Name = "c", "c", "thin", "thin"
@@ -320,6 +328,19 @@ func TestFindingsOfTwoJobs(t *testing.T) {
 	}
 }
 
+// TestMedianIsPreferred: a change is shown at the median if another decile differs hardly more.
+func TestMedianIsPreferred(t *testing.T) {
+	a, b := metric("cpu_user", "1", 0.2), metric("cpu_user", "1", 0.7)
+	b.Total.D[8], b.Total.Lo[8], b.Total.Hi[8] = 0.75, 0.75, 0.75
+	if m := Jobs(plain("1", a), plain("2", b), nil).Metrics[0]; m.At != 5 {
+		t.Errorf("d%d", m.At)
+	}
+	b.Total.D[8], b.Total.Lo[8], b.Total.Hi[8] = 0.9, 0.9, 0.9
+	if m := Jobs(plain("1", a), plain("2", b), nil).Metrics[0]; m.At != 8 {
+		t.Errorf("d%d", m.At)
+	}
+}
+
 // TestHoursAndEnergy: hours follow from the request, and energy from the power of the nodes.
 func TestHoursAndEnergy(t *testing.T) {
 	power := metric("node_power", "W", 500) // 100 values of 10 s
@@ -335,8 +356,8 @@ func TestHoursAndEnergy(t *testing.T) {
 		}
 	}
 	for k, want := range map[string]string{
-		"time0": "7200 s", "held0": "16 core-hours", "GPUs held0": "4 GPU-hours", "energy of nodes0": "5e+05 J",
-		"energy of GPUs1": "3e+05 J", "cores busy0": "0.75 %", "wasted0": "0.06944 core-hours", "seen0": "1 %",
+		"time0": "7200 s", "core-hours0": "16 h", "GPU-hours0": "4 h", "energy of nodes0": "5e+05 J",
+		"energy of GPUs1": "3e+05 J", "cores busy0": "0.75 %", "core-hours wasted0": "0.06944 h", "seen0": "1 %",
 	} {
 		if got[k] != want {
 			t.Errorf("%s: %q, want %q", k, got[k], want)

@@ -9,7 +9,8 @@ import (
 	"github.com/weirhpc/weir/report/view"
 )
 
-// Metric is a metric that both jobs have. Effect is its certain difference, where it is largest.
+// Metric is a metric that both jobs have. Effect is its certain difference at the decile where it is largest,
+// or at the median if it is hardly smaller there.
 //
 // A difference is certain if the bounds of a decile do not overlap: no value that the bounds allow makes it vanish. It
 // is a statement about the measured values of these two runs. Two runs of one program differ by chance too, and no
@@ -27,6 +28,9 @@ const Mean = -1
 
 // LeastEffect is the effect from which a difference is shown as a change: 2 points of a share, or 2 % of a value.
 const LeastEffect = 0.02
+
+// nearMost is the part of the largest effect from which the median's effect is taken, since people know medians best.
+const nearMost = 0.9
 
 // rounding is the relative error of a mean, which is a sum of all values.
 const rounding = 1e-9
@@ -83,12 +87,19 @@ func same(j *view.Job, of *view.Metric) *view.Metric {
 func differ(a, b *view.Metric) Metric {
 	m := Metric{Name: a.Name, Unit: a.Unit, Scope: a.Scope, Totals: [2]*view.Total{&a.Total, &b.Total}, At: 5}
 	m.OtherLength = otherLength(&a.Total, &b.Total)
+	var median Metric
 	if a.Total.Known && b.Total.Known && !m.OtherLength {
 		for _, k := range []int{5, 1, 9, 2, 8, 3, 7, 4, 6} { // of equal effects, the first counts
 			m.consider(k, bounds{a.Total.Lo[k], a.Total.Hi[k]}, bounds{b.Total.Lo[k], b.Total.Hi[k]})
+			if k == 5 {
+				median = m
+			}
 		}
 	}
 	m.consider(Mean, around(a.Total.Mean), around(b.Total.Mean))
+	if median.At == 5 && math.Abs(median.Effect) >= nearMost*math.Abs(m.Effect) {
+		m.At, m.Effect = median.At, median.Effect
+	}
 	return m
 }
 

@@ -8,14 +8,13 @@ import (
 
 // Units of facts.
 const (
-	UnitText      = ""
-	UnitNumber    = "1"
-	UnitShare     = "%"
-	UnitSeconds   = "s"
-	UnitBytes     = "B"
-	UnitJoules    = "J"
-	UnitCoreHours = "core-hours"
-	UnitGPUHours  = "GPU-hours"
+	UnitText    = ""
+	UnitNumber  = "1"
+	UnitShare   = "%"
+	UnitSeconds = "s"
+	UnitBytes   = "B"
+	UnitJoules  = "J"
+	UnitHours   = "h" // of a core or a GPU
 )
 
 // facts collects lines, and leaves out those without any value.
@@ -88,16 +87,16 @@ func used(jobs [2]*view.Job) []Fact {
 	f := facts{jobs: jobs}
 	f.text("state", func(j *view.Job) string { return j.State })
 	f.number("time", UnitSeconds, func(j *view.Job) *float64 { return nonzero(j.ElapsedS()) })
-	f.number("held", UnitCoreHours, func(j *view.Job) *float64 { return hours(of(j.Cores), j) })
-	f.number("wasted", UnitCoreHours, func(j *view.Job) *float64 { return lines[j].WastedH })
+	f.number("core-hours", UnitHours, func(j *view.Job) *float64 { return hours(of(j.Cores), j) })
+	f.number("core-hours wasted", UnitHours, func(j *view.Job) *float64 { return lines[j].WastedH })
 	f.number("cores busy", UnitShare, func(j *view.Job) *float64 { return lines[j].Busy })
-	f.number("GPUs held", UnitGPUHours, func(j *view.Job) *float64 {
+	f.number("GPU-hours", UnitHours, func(j *view.Job) *float64 {
 		if n := of(j.Gpus); n != nil && *n > 0 {
 			return hours(n, j)
 		}
 		return nil
 	})
-	f.number("GPUs wasted", UnitGPUHours, func(j *view.Job) *float64 { return lines[j].GPUWastedH })
+	f.number("GPU-hours wasted", UnitHours, func(j *view.Job) *float64 { return lines[j].GPUWastedH })
 	f.number("GPUs busy", UnitShare, func(j *view.Job) *float64 { return lines[j].GPUBusy })
 	for _, covered := range []string{"nodes", "CPUs and GPUs", "CPUs", "GPUs"} {
 		f.number("energy of "+covered, UnitJoules, func(j *view.Job) *float64 {

@@ -23,6 +23,7 @@ const (
 type Found struct {
 	Kind string
 	Of   [2]*schemas.Finding // nil: it does not hold, or is not known to
+	Why  string              // of Unknown: the reason that it is not known for the other job
 }
 
 // Finding returns the finding of the second job, or that of the first if the second has none.
@@ -52,12 +53,18 @@ func (c *Comparison) findings(set *rules.Set) {
 		switch {
 		case f.Of[0] != nil && f.Of[1] != nil:
 			f.Kind = Stays
-		case f.Of[0] == nil && !evaluated(c.Jobs[0], rule, set), f.Of[1] == nil && !evaluated(c.Jobs[1], rule, set):
-			f.Kind = Unknown
 		case f.Of[0] == nil:
 			f.Kind = Appeared
 		default:
 			f.Kind = Gone
+		}
+		for k, j := range c.Jobs {
+			if f.Of[k] != nil {
+				continue
+			}
+			if f.Why = blind(j, rule, set); f.Why != "" {
+				f.Kind = Unknown
+			}
 		}
 	}
 	order := []string{Appeared, Gone, Unknown, Stays}
@@ -76,21 +83,24 @@ func worst(f *Found) (severity float64) {
 	return severity
 }
 
-// evaluated reports whether the silence of a rule about a job means that it does not hold: the rule was evaluated, and
-// no finding of the job silences it.
-func evaluated(j *view.Job, rule string, set *rules.Set) bool {
-	if slices.ContainsFunc(j.NotEvaluated, func(r rules.Reason) bool { return r.Rule == rule }) {
-		return false
-	}
-	if set == nil {
-		return true
-	}
-	for i := range set.Rules {
-		if slices.Contains(set.Rules[i].Silences, rule) && slices.ContainsFunc(j.Findings, func(f schemas.Finding) bool {
-			return f.Rule == set.Rules[i].ID && f.State == schemas.FindingOpen
-		}) {
-			return false
+// blind returns why the silence of a rule about a job does not mean that it does not hold: it was not evaluated, or
+// another finding of the job silences it. It is empty if the silence means that.
+func blind(j *view.Job, rule string, set *rules.Set) string {
+	for _, r := range j.NotEvaluated {
+		if r.Rule == rule {
+			return "not evaluated for " + j.JobID + ": " + r.Why
 		}
 	}
-	return true
+	if set == nil {
+		return ""
+	}
+	for i := range set.Rules {
+		r := &set.Rules[i]
+		if slices.Contains(r.Silences, rule) && slices.ContainsFunc(j.Findings, func(f schemas.Finding) bool {
+			return f.Rule == r.ID && f.State == schemas.FindingOpen
+		}) {
+			return r.ID + " of " + j.JobID + " covers it"
+		}
+	}
+	return ""
 }

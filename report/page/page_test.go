@@ -16,6 +16,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 
 	"github.com/weirhpc/weir/report/chart"
+	"github.com/weirhpc/weir/report/compare"
 	"github.com/weirhpc/weir/report/machine"
 	"github.com/weirhpc/weir/report/view"
 )
@@ -50,8 +51,59 @@ func madeUpPages() map[string]func(testing.TB) []byte {
 		"system": system(
 			madeUpMachine(""),
 		),
-		"system-hostile": system(madeUpMachine(evil)),
-		"system-bare":    system(&machine.Input{}),
+		"system-hostile":  system(madeUpMachine(evil)),
+		"system-bare":     system(&machine.Input{}),
+		"compare":         compared(pair()),
+		"compare-hostile": compared(hostile(), madeUp(24)),
+		"compare-bare":    compared(bare(), short()),
+	}
+}
+
+// pair is a made-up job that has ended, and its next run, which keeps more cores busy.
+func pair() (a, b *view.Job) {
+	a, b = madeUp(240), madeUp(240)
+	for _, j := range []*view.Job{a, b} {
+		j.Running, j.State, j.End = false, schemas.StateCompleted, new(j.UntilMs)
+	}
+	b.JobID, b.Findings = "184301", b.Findings[1:]
+	for _, name := range []string{"cpu_user", "cpu_idle"} {
+		t := &b.Find(name).Total
+		for k := range t.D {
+			t.D[k] = math.Round(2*float64(k)) / 100
+			if name == "cpu_user" {
+				t.D[k] += 0.8
+			}
+		}
+		t.Lo, t.Hi, t.Mean = t.D, t.D, t.D[5]
+	}
+	return a, b
+}
+
+func compared(a, b *view.Job) func(testing.TB) []byte {
+	return func(t testing.TB) []byte {
+		t.Helper()
+		var w bytes.Buffer
+		if err := Compared(&w, compare.Jobs(a, b, nil), options); err != nil {
+			t.Fatal(err)
+		}
+		return w.Bytes()
+	}
+}
+
+// TestComparedPageSays has what changed, or why nothing is compared.
+func TestComparedPageSays(t *testing.T) {
+	text := string(madeUpPages()["compare"](t))
+	for _, want := range []string{
+		"<h1>Jobs 184223 and 184301</h1>", "0 findings appeared, and 1 went away.", "<h3>cpu_idle <small>",
+		"<figure>", "Gone: only 184223 has it", "<tr><td>core-hours<td", "Not changed for certain", "Stays: 184223 has it",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	text = string(madeUpPages()["compare-bare"](t))
+	if !strings.Contains(text, "<li>they have no metric in common") || strings.Contains(text, "<figure>") {
+		t.Error("the page of jobs that are not comparable compares them")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirhpc/weir/schemas"
 
+	"github.com/weirhpc/weir/report/compare"
 	"github.com/weirhpc/weir/report/view"
 	"github.com/weirhpc/weir/rules"
 )
@@ -53,6 +54,10 @@ var shows = map[string]func(w io.Writer, s Style) error{
 	"jobs":      func(w io.Writer, s Style) error { return Jobs(w, lists(), s) },
 	"jobs-none": func(w io.Writer, s Style) error { return Jobs(w, &view.Lists{}, s) },
 	"array":     func(w io.Writer, s Style) error { return Several(w, tasks(), merged(), s) },
+	"compare":   func(w io.Writer, s Style) error { return Compared(w, compare.Jobs(finished(), fewer(), nil), s) },
+	"compare-not": func(w io.Writer, s Style) error {
+		return Compared(w, compare.Jobs(made(), ended(), nil), s)
+	},
 }
 
 // TestTextsLookAsTheyShould: a person has read the texts of testdata, as those who help users would.
@@ -184,6 +189,30 @@ func merged() *view.Job {
 	return j
 }
 
+// finished is the made-up job after its end.
+func finished() *view.Job {
+	j := made()
+	j.Running, j.State, j.End = false, "COMPLETED", new(j.UntilMs)
+	return j
+}
+
+// fewer is its next run: on fewer nodes, with busy cores, and without a metric.
+func fewer() *view.Job {
+	j := finished()
+	j.JobID, j.Nodes, j.Cores, j.MemRequestedBytes = "184301", j.Nodes[:58], new(int64(58*64)), new(int64(128e9))
+	user, idle := &j.Metrics[0].Total, &j.Metrics[1].Total
+	user.D = [11]float64{0.9, 0.94, 0.95, 0.95, 0.96, 0.97, 0.97, 0.98, 0.98, 0.99, 1}
+	user.Lo, user.Hi, user.Exact, user.Mean = user.D, user.D, true, 0.96
+	idle.D = [11]float64{0, 0, 0.01, 0.01, 0.02, 0.02, 0.03, 0.04, 0.05, 0.06, 0.1}
+	idle.Lo, idle.Hi, idle.Mean = idle.D, idle.D, 0.03
+	j.Metrics = j.Metrics[:len(j.Metrics)-1]
+	j.Findings = j.Findings[1:]
+	j.Findings[1].Class = schemas.ClassHigh
+	j.Findings = append(j.Findings, found(j, "memory-over", schemas.ClassLow, "It asks for too much.", "#SBATCH --mem=100G"))
+	j.Reported -= j.Expected / 20
+	return j
+}
+
 // TestNamesDriveNothing: whatever a job, a node or a rule is called, no terminal is driven, and a line stays a line.
 func TestNamesDriveNothing(t *testing.T) {
 	for _, name := range []string{
@@ -199,6 +228,7 @@ func TestNamesDriveNothing(t *testing.T) {
 			"rules":    func(w io.Writer, s Style) error { return Rules(w, j, []rules.Rule{{ID: name}}, s) },
 			"jobs":     func(w io.Writer, s Style) error { return Jobs(w, l, s) },
 			"array":    func(w io.Writer, s Style) error { return Several(w, []*view.Job{j, j}, j, s) },
+			"compare":  func(w io.Writer, s Style) error { return Compared(w, compare.Jobs(j, fewer(), nil), s) },
 		} {
 			for _, s := range []Style{{Width: 80}, {Width: 120}, {Width: 1}, {Width: 80, ASCII: true}} {
 				var b bytes.Buffer
