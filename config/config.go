@@ -34,6 +34,7 @@ type Config struct {
 	Metrics    Metrics       `mapstructure:"metrics"`
 	Machine    []NodeType    `mapstructure:"machine"`
 	Find       Find          `mapstructure:"find"`
+	Console    Console       `mapstructure:"console"`
 }
 
 // Outage is the longest outage, in intervals, that any part catches up.
@@ -167,6 +168,7 @@ func Default() Config {
 		Collect: Collect{MaxRejects: 1000, Sketch: 512},
 		Sink:    Sink{Dir: "archive", RollBytes: 64 << 20, Period: 5 * time.Minute},
 		Samples: Samples{Retention: 3 * 24 * time.Hour},
+		Console: Console{Socket: ConsoleSocket},
 	}
 }
 

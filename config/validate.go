@@ -20,6 +20,7 @@ var (
 	errChoice   = errors.New("not one of the choices")
 	errTogether = errors.New("needs another key")
 	errAddress  = errors.New("must be host:port")
+	errUser     = errors.New("must be a name of 1 to 256 characters, without `:`, `,`, `|` and a leading -")
 	errHostlist = errors.New("must be a hostlist such as n[0001-2048], of at most 64 KiB")
 )
 
@@ -148,6 +149,7 @@ func (c Config) faults(huge map[string]string) []fault {
 	c.Registry.validate(f)
 	c.validateMachine(f)
 	c.Find.validate(f)
+	c.Console.validate(f)
 	return f.faults
 }
 

@@ -28,7 +28,15 @@ var sections = map[string][]string{
 	"samples": {"sink", "samples", "metrics"},
 	"topics":  {"topics"},
 	"status":  {"topics", "sink"},
+	"console": {"sink", "machine", "find", "console", "metrics"},
+	relayRole: {"console", "metrics"},
 }
+
+// relayRole is the role of a relay of the console, which has nothing to do with Kafka.
+const relayRole = "relay"
+
+// NeedsBrokers reports whether a role connects to Kafka.
+func NeedsBrokers(role string) bool { return role != relayRole }
 
 // Roles returns the roles for which a configuration can be written, sorted.
 func Roles() []string { return slices.Sorted(maps.Keys(sections)) }
@@ -65,8 +73,11 @@ func (c Config) Commented(role string) (string, error) {
 		path = append(path[:len(m[1])/2], m[2])
 		if len(path) == 1 {
 			_, section := sectionNode(ours, path)
-			wanted = !section && path[0] != "machine" || path[0] == "partitions" || path[0] == "kafka" ||
-				slices.Contains(own, path[0])
+			shared := !section && path[0] != "machine" || path[0] == "partitions" || path[0] == "kafka"
+			if role == relayRole {
+				shared = strings.HasPrefix(path[0], "log_")
+			}
+			wanted = shared || slices.Contains(own, path[0])
 		}
 		if !wanted {
 			continue

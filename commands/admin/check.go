@@ -50,7 +50,7 @@ error.`,
 			if err != nil {
 				return err
 			}
-			if len(cfg.Kafka.Brokers) == 0 {
+			if len(cfg.Kafka.Brokers) == 0 && cfg.Console.Address == "" { // a relay asks none
 				return cli.Usage(kafka.ErrNoBrokers)
 			}
 			open := exposed(cfg, named{key: "--config", path: conf.Found, runs: true})

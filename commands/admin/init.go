@@ -30,7 +30,9 @@ Keys with the default's value are commented out, except for keys on which all pa
 file of --from, such as another part's configuration, and then from --set. A kafka.sasl.user weir-PART in that file is
 changed to the new part's user. "weir check" tests the file on the host of the part.
 
-Role topics is for "weir topics create" and "check". Role status is for "weir status" and other commands that read.`,
+Parts are ` + strings.Join(config.Roles(), ", ") + `.
+Topics is for "weir topics create" and "check". Status is for "weir status" and other commands that read. Relay is for
+"weir console --relay", which knows no broker.`,
 		Example: `  weir init --role collect --set cluster=mymachine --set kafka.brokers=kafka1:9093 > collect.yaml
   weir init --role sink --from collect.yaml --set sink.dir=/archive --output /etc/weir/sink.yaml`,
 		Args: cli.NoArgs,
@@ -44,7 +46,7 @@ Role topics is for "weir topics create" and "check". Role status is for "weir st
 			if err != nil {
 				return cli.Usage(err)
 			}
-			if len(cfg.Kafka.Brokers) == 0 {
+			if len(cfg.Kafka.Brokers) == 0 && config.NeedsBrokers(role) {
 				return cli.Usage(fmt.Errorf("%w: add --set kafka.brokers=HOST:PORT,HOST:PORT", kafka.ErrNoBrokers))
 			}
 			named := slices.ContainsFunc(set, func(s string) bool { return strings.HasPrefix(s, "kafka.sasl.user=") })
@@ -64,7 +66,7 @@ Role topics is for "weir topics create" and "check". Role status is for "weir st
 			return writeNew(output, text)
 		},
 	}
-	c.Flags().StringVar(&role, "role", "", "`PART` that reads the file: "+strings.Join(config.Roles(), ", "))
+	c.Flags().StringVar(&role, "role", "", "`PART` that reads the file")
 	c.Flags().StringVar(&from, "from", "", "take values from this `FILE` of another part (default: none)")
 	c.Flags().StringArrayVar(&set, "set", nil, "set a key of config/reference.yaml: `KEY=VALUE`; can be repeated")
 	c.Flags().StringVar(&output, "output", "", "write this new `FILE` (default: standard output)")

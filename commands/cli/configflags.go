@@ -121,18 +121,29 @@ func (f *ConfigFlags) Serve(c *cobra.Command, run Serve) error {
 	return kafka.Explain(cfg.Kafka, run(c.Context(), cfg, NewLogger(c.ErrOrStderr(), cfg)))
 }
 
-const serviceHelp = `
+const (
+	waitHelp = `
 
-It waits for brokers that are away or refuse it, and logs that once. It ends at SIGTERM or Ctrl-C. Exit status:
+It waits for brokers that are away or refuse it, and logs that once. It ends at SIGTERM or Ctrl-C. Exit status:`
+	endHelp = `
+
+It ends at SIGTERM or Ctrl-C. Exit status:`
+	statusHelp = `
 
   - 0: it was asked to end
   - 1: it cannot go on, and reports why
   - 2: the command line or the configuration is wrong`
+)
 
 // AsService gives a command the help and the flags that all services share. Its RunE is set by the caller.
-func AsService(c *cobra.Command) *ConfigFlags {
+func AsService(c *cobra.Command) *ConfigFlags { return asService(c, waitHelp) }
+
+// AsServer is AsService for a command that waits for no broker.
+func AsServer(c *cobra.Command) *ConfigFlags { return asService(c, endHelp) }
+
+func asService(c *cobra.Command, help string) *ConfigFlags {
 	conf := &ConfigFlags{}
-	c.Long += serviceHelp
+	c.Long += help + statusHelp
 	c.Args = NoArgs
 	conf.Add(c)
 	c.Flags().String("log-level", "",
