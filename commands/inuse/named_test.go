@@ -35,6 +35,7 @@ func TestNamedIsWhatTheCodeNeeds(t *testing.T) {
 		put("rule "+r.ID, slices.Concat(r.Needs, r.Uses)...)
 	}
 	put("weir job", view.Metrics()...)
+	put("table by node", view.NodeMetrics()...)
 	put("roofline", page.RooflineMetrics()...)
 	put("weir jobs", analysis.LineMetrics()...)
 	put("energy", view.PowerMetrics()...)
