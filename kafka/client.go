@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -48,7 +49,9 @@ func ClientOpts(ctx context.Context, c config.Config) ([]kgo.Opt, error) {
 		kgo.MetadataMinAge(250 * time.Millisecond), kgo.MetadataMaxAge(leaderAge),
 		// The client waits this long for a broker that hangs, in place of 10 s, before it asks another.
 		kgo.RequestTimeoutOverhead(5 * time.Second),
-		kgo.ProducerBatchMaxBytes(schemas.MaxMessageBytes),
+		kgo.ProducerBatchMaxBytesFn(func(topic string) int32 {
+			return int32(schemas.MessageBytes(strings.TrimPrefix(topic, c.Prefix)))
+		}),
 		kgo.DisableClientMetrics(),
 		// A fetch session avoids naming many partitions in each fetch, and we read few. It would occupy, for each
 		// agent, one of the 1,000 slots of a broker. At its end the client waits for a last answer, for ten seconds if

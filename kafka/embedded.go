@@ -60,7 +60,7 @@ func startEmbedded(
 		}),
 		kfake.BrokerConfigs(map[string]string{
 			"log.cleaner.backoff.ms":  "15000", // interval of retention and compaction
-			"message.max.bytes":       strconv.Itoa(schemas.MaxMessageBytes),
+			"message.max.bytes":       strconv.Itoa(schemas.MaxCountersBytes),
 			"state.log.compact.bytes": "1048576", // of the broker's own log of groups and transactions
 		}),
 	)

@@ -107,8 +107,9 @@ func newPublisher(f *fleet, nodes []*node, limit int) (*publisher, error) {
 	p.limit = min(nodeHand*len(nodes), limit)
 	p.client, err = kgo.NewClient(append(opts, together(f),
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(p.partitioner)),
-		// A promise is called before the client forgets its record, so the client needs room for twice the limit.
-		kgo.MaxBufferedBytes(2*p.limit),
+		// The last record in hand may exceed the limit. A promise is called before the client forgets its record, so
+		// the client needs room for twice as many bytes.
+		kgo.MaxBufferedBytes(2*(p.limit+schemas.MaxCountersBytes)),
 		kgo.MaxBufferedRecords(2*p.limit/recordBytes),
 		kgo.WithHooks(&p.link),
 	)...)

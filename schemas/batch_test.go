@@ -33,7 +33,7 @@ func sameBatch(a, b Record) string {
 func checkBatch(t *testing.T, b []byte) (taken bool) {
 	t.Helper()
 	e, err := lookup(b)
-	if err != nil || !e.isBatch || len(b) > MaxRecordBytes {
+	if err != nil || !e.isBatch || len(b) > MaxBatchBytes {
 		return false
 	}
 	got, taken := decodeBatch(b[headerBytes:], e.hasReported())

@@ -32,7 +32,7 @@ var (
 	errMalformed = errors.New("malformed record")
 	// ErrInvalid is returned if a record decodes but contains values that no weir process writes.
 	ErrInvalid = errors.New("invalid record")
-	// errOversized is returned for a record of more than MaxRecordBytes.
+	// errOversized is returned for a record of more than MaxRecordBytes, or a CounterBatch of more than MaxBatchBytes.
 	errOversized = errors.New("record too large")
 )
 
@@ -64,6 +64,14 @@ type parsed struct {
 	schema      *avro.Schema
 	shape       *shape
 	hasReported bool // it includes the field reported of a CounterBatch
+}
+
+// most is the largest number of bytes of a value.
+func (e *entry) most() int {
+	if e.isBatch {
+		return MaxBatchBytes
+	}
+	return MaxRecordBytes
 }
 
 func (e *entry) schema() *avro.Schema { return e.parsed().schema }
@@ -230,7 +238,11 @@ func MarshalChecked(r Record) ([]byte, error) {
 		return nil, err
 	}
 	switch r.(type) {
-	case *CounterBatch, *JobSummary: // their own codecs read what they write
+	case *CounterBatch: // its own codec reads what it writes
+		if len(b) <= MaxBatchBytes {
+			return b, nil
+		}
+	case *JobSummary: // likewise
 		if len(b) <= MaxRecordBytes {
 			return b, nil
 		}
@@ -265,7 +277,7 @@ func Decode(b []byte) (Record, error) {
 
 func decode(b []byte) (*entry, Record, error) {
 	e, err := lookup(b)
-	if err == nil && len(b) <= MaxRecordBytes {
+	if err == nil && len(b) <= e.most() {
 		if r, ok := e.decodeOwn(b[headerBytes:]); ok {
 			return e, r, nil
 		}
@@ -306,8 +318,8 @@ func lookupChecked(b []byte) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(b) > MaxRecordBytes {
-		return e, fmt.Errorf("%s: %w: %d bytes of at most %d", e.name, errOversized, len(b), MaxRecordBytes)
+	if len(b) > e.most() {
+		return e, fmt.Errorf("%s: %w: %d bytes of at most %d", e.name, errOversized, len(b), e.most())
 	}
 	err = e.shape().check(b[headerBytes:])
 	switch {

@@ -402,7 +402,7 @@ func TestNoSingleBlockIsTooDense(t *testing.T) {
 		for seed := range max(uint64(4), 24/slower) {
 			r := rand.New(rand.NewPCG(seed, 11))
 			b := e.shape().densest(e.header(), []int{1, 10, 1000, 30_000}[seed%4], r)
-			if len(b) > MaxRecordBytes {
+			if len(b) > e.most() {
 				continue
 			}
 			var err error

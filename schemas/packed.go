@@ -89,7 +89,7 @@ func (r *BatchReader) Read(b []byte, batch *PackedBatch) (Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.isBatch && len(b) <= MaxRecordBytes && r.read(b[headerBytes:], e.hasReported(), batch) {
+	if e.isBatch && len(b) <= MaxBatchBytes && r.read(b[headerBytes:], e.hasReported(), batch) {
 		return nil, nil
 	}
 	record, err := Unmarshal(b)

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"maps"
 	"strconv"
 	"time"
 )
@@ -25,12 +26,31 @@ const (
 	TopicFacts         = "facts"
 )
 
-// MaxMessageBytes is the largest record batch that our topics take. A Tick that lists 100,000 nodes fits.
-const MaxMessageBytes = 4 << 20
+// The largest record batches that our topics take.
+const (
+	// MaxMessageBytes holds for every topic but counters. A Tick that lists 100,000 nodes fits.
+	MaxMessageBytes = 4 << 20
+	// MaxCountersBytes holds for topic counters. A value takes 8 bytes: a node of 4,096 CPUs with 255 metrics of each
+	// CPU fits.
+	MaxCountersBytes = 8 << 20
+)
 
-// MaxRecordBytes is the largest record of ours. A batch of one record adds less than 1 KiB. It takes 61 bytes itself,
-// about 30 for the record's lengths, and at most 76 for the key.
-const MaxRecordBytes = MaxMessageBytes - 1<<10
+// The largest records of ours. A batch of one record adds less than 1 KiB. It takes 61 bytes itself, about 30 for the
+// record's lengths, and at most 76 for the key.
+const (
+	// MaxRecordBytes holds for every record but a CounterBatch. Others take up to 35 times their length in memory.
+	MaxRecordBytes = MaxMessageBytes - 1<<10
+	// MaxBatchBytes holds for a CounterBatch.
+	MaxBatchBytes = MaxCountersBytes - 1<<10
+)
+
+// MessageBytes returns the largest record batch of a topic. Its name has no prefix.
+func MessageBytes(topic string) int {
+	if topic == TopicCounters {
+		return MaxCountersBytes
+	}
+	return MaxMessageBytes
+}
 
 // callsKept is the retention of a Trigger or a TopologyOrder. No part of weir reads an old one, but `weir tail` may
 // show it.
@@ -102,6 +122,8 @@ func Topics(prefix string, z Sizes) []Topic {
 		{TopicSchemas, 1, 0, compacted, "fingerprint", "schema text"},
 	}
 	for i := range table {
+		table[i].Config = maps.Clone(table[i].Config) // some topics share one
+		table[i].Config["max.message.bytes"] = strconv.Itoa(MessageBytes(table[i].Name))
 		table[i].Name = prefix + table[i].Name
 		table[i].Replicas = z.Replication
 	}
@@ -110,7 +132,6 @@ func Topics(prefix string, z Sizes) []Topic {
 
 // settings adds the settings of all topics. It changes the given map.
 func (z Sizes) settings(c map[string]string) map[string]string {
-	c["max.message.bytes"] = strconv.Itoa(MaxMessageBytes)
 	// With three replicas an acknowledged record is on two brokers at least, and one may be away.
 	c["min.insync.replicas"] = strconv.Itoa(max(1, z.Replication-1))
 	if z.SegmentBytes > 0 {

@@ -246,6 +246,9 @@ func TestTopicSettings(t *testing.T) {
 				"cleanup.policy": "compact", "max.message.bytes": "4194304",
 				"min.insync.replicas": "1",
 			}
+			if name == TopicCounters {
+				want["max.message.bytes"] = "8388608"
+			}
 			if ms, ok := logged[name]; ok {
 				want["cleanup.policy"], want["retention.ms"] = "delete", ms
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sr"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
@@ -118,4 +119,40 @@ func runs(t *testing.T, when, service string) {
 	if status, _, stderr := clitest.Weir(ctx, service); status != cli.ExitDone || strings.Contains(stderr, "level=ERROR") {
 		t.Errorf("%s %s: status %d: %q", service, when, status, stderr)
 	}
+}
+
+// TestTopicsOfAnOlderRelease: topic counters takes larger records than before. check names the topic and its setting,
+// and create mends it.
+func TestTopicsOfAnOlderRelease(t *testing.T) {
+	broker, err := services.StartBroker(t.TempDir(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.Close()
+	t.Setenv("WEIR_KAFKA_BROKERS", broker.Addr())
+	t.Setenv("WEIR_COLLECTORS", "4")
+	t.Setenv("WEIR_TOPICS_REPLICATION", "1")
+	weir := func(command string, want int) string {
+		t.Helper()
+		status, stdout, stderr := clitest.Weir(t.Context(), "topics", command)
+		if status != want {
+			t.Errorf("%s: status %d, want %d: %s%s", command, status, want, stdout, stderr)
+		}
+		return stderr
+	}
+	weir("create", cli.ExitDone)
+	older := "4194304"
+	adm := kadm.NewClient(kafkatest.Client(t, []string{broker.Addr()}))
+	setting := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: &older}}
+	if _, err := adm.AlterTopicConfigs(t.Context(), setting, "weir.counters"); err != nil {
+		t.Fatal(err)
+	}
+	const want = "topic weir.counters: max.message.bytes is 4194304, and should be 8388608: " +
+		"`weir topics create` sets it"
+	if stderr := weir("check", cli.ExitFailed); !strings.Contains(stderr, want) ||
+		strings.Count(stderr, "max.message.bytes") != 1 {
+		t.Errorf("check: %s", stderr)
+	}
+	weir("create", cli.ExitDone)
+	weir("check", cli.ExitDone)
 }

@@ -119,9 +119,9 @@ func (n *Needs) encoded(cfg config.Config) (certifiedBytes float64, err error) {
 	if n.RecordBytes, err = size(record(names, n.Cores, n.IntervalMs)); err != nil {
 		return 0, err
 	}
-	if n.RecordBytes > schemas.MaxRecordBytes {
+	if n.RecordBytes > schemas.MaxBatchBytes {
 		return 0, fmt.Errorf("%w: a node sends %d bytes in an interval, and a record has %d at most: measure fewer "+
-			"metrics", ErrMachine, n.RecordBytes, schemas.MaxRecordBytes)
+			"metrics", ErrMachine, n.RecordBytes, schemas.MaxBatchBytes)
 	}
 	n.IntervalBytes = n.RecordBytes * int64(n.Nodes)
 	nodes := max(1, n.Nodes/n.Jobs)
