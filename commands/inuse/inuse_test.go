@@ -215,7 +215,7 @@ func TestCheckOfAList(t *testing.T) {
 		},
 		"version: 1\ncanary: 0.02\nkeep: [psi_io]\nmore: 1\n": {cli.ExitUsage, []string{"more is no key of metrics.yaml"}},
 		"version: 1\nkeep: [psi_io]\ndropped: [{name: psi_cpu}, {name: psi_of}]\n": {cli.ExitDone, []string{
-			"keep lacks names that are in use, which are measured all the same (28): ", "cpu_idle (rule idle-cores)",
+			"keep lacks names that are in use, which are measured all the same (32): ", "cpu_idle (rule idle-cores)",
 			"names below dropped are of no metric (1): psi_of", "the list decides nothing about metrics", "canary is 0",
 		}},
 	} {
