@@ -44,7 +44,7 @@ func TestBriefReadsNoInterval(t *testing.T) {
 	}
 	load := func(id string, of func(*Sources) (*view.Job, error)) *view.Job {
 		t.Helper()
-		s, err := Open(t.Context(), config.Default(), Ask{Dir: d.dir}, id)
+		s, err := Open(t.Context(), config.Default(), everybody, Ask{Dir: d.dir}, id)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ func TestLoadOfArchiveAndTopic(t *testing.T) {
 		d.append(t, all[:c.archived], 7)
 		cfg := b.Config
 		cfg.Sink.Dir = d.dir
-		l, err := newLoader(t.Context(), cfg, nil, "47", Ask{Topic: true, Restart: -1})
+		l, err := newLoader(t.Context(), cfg, everybody, nil, "47", Ask{Topic: true, Restart: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestLoadOfAnotherTopic(t *testing.T) {
 	b.Summaries(t, mine.summaries[10:])
 	d := &disk{dir: b.Config.Sink.Dir, next: 1000}
 	d.append(t, mine.summaries[:15], 5)
-	j, err := Load(t.Context(), b.Config, nil, "47", Ask{Topic: true, Restart: -1})
+	j, err := Load(t.Context(), b.Config, everybody, nil, "47", Ask{Topic: true, Restart: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestLoadOfAnotherTopic(t *testing.T) {
 	d = &disk{dir: t.TempDir(), next: 5, id: "0123456789abcdef0123456789abcdef"} // it ends within the new topic
 	d.append(t, mine.summaries[:10], 5)
 	b.Config.Sink.Dir = d.dir
-	if j, err = Load(t.Context(), b.Config, nil, "47", Ask{Topic: true, Restart: -1}); err != nil {
+	if j, err = Load(t.Context(), b.Config, everybody, nil, "47", Ask{Topic: true, Restart: -1}); err != nil {
 		t.Fatal(err)
 	}
 	mine.same(t, j, "cpu_user")
@@ -96,24 +96,24 @@ func TestLoadOfNothing(t *testing.T) {
 	ask := Ask{Topic: true, Restart: -1}
 	for _, dir := range []string{cfg.Sink.Dir, "/nowhere/at/all"} {
 		cfg.Sink.Dir = dir
-		if _, err := Load(t.Context(), cfg, nil, "7", ask); !errors.Is(err, ErrNoJob) || !strings.Contains(err.Error(),
+		if _, err := Load(t.Context(), cfg, everybody, nil, "7", ask); !errors.Is(err, ErrNoJob) || !strings.Contains(err.Error(),
 			"7") {
 			t.Errorf("a job that is not there: %v", err)
 		}
-		j, err := Load(t.Context(), cfg, nil, "8", ask)
+		j, err := Load(t.Context(), cfg, everybody, nil, "8", ask)
 		if !errors.Is(err, ErrNoInterval) || j == nil || j.State != schemas.StatePending ||
 			!strings.Contains(err.Error(), "pending") {
 			t.Errorf("a job that waits: %v", err)
 		}
-		if j, err = Load(t.Context(), cfg, nil, "9", ask); err != nil || len(j.Metrics[0].Bins) != 1 {
+		if j, err = Load(t.Context(), cfg, everybody, nil, "9", ask); err != nil || len(j.Metrics[0].Bins) != 1 {
 			t.Fatalf("one interval: %v", err)
 		}
 		one.same(t, j, "cpu_user")
-		if j, err = Load(t.Context(), cfg, nil, "10", ask); err != nil || j.Intervals != 3 || len(j.Metrics) > 0 {
+		if j, err = Load(t.Context(), cfg, everybody, nil, "10", ask); err != nil || j.Intervals != 3 || len(j.Metrics) > 0 {
 			t.Errorf("intervals without metrics: %v, %+v", err, j)
 		}
 	}
-	if _, err := Load(t.Context(), config.Default(), nil, "7", Ask{Dir: t.TempDir(), Restart: -1}); !errors.Is(err,
+	if _, err := Load(t.Context(), config.Default(), everybody, nil, "7", Ask{Dir: t.TempDir(), Restart: -1}); !errors.Is(err,
 		ErrNoJob) {
 		t.Errorf("an archive of nothing: %v", err)
 	}
@@ -131,7 +131,7 @@ func TestLoadOfLives(t *testing.T) {
 		if known {
 			d.jobs(t, first.job, second.job)
 		}
-		j, err := Load(t.Context(), config.Default(), nil, "47", Ask{Dir: d.dir, Restart: -1})
+		j, err := Load(t.Context(), config.Default(), everybody, nil, "47", Ask{Dir: d.dir, Restart: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestLoadOfLives(t *testing.T) {
 		if known && (len(j.Earlier) != 1 || j.Earlier[0].State != schemas.StateFailed) {
 			t.Errorf("earlier: %+v", j.Earlier)
 		}
-		if j, err = Load(t.Context(), config.Default(), nil, "47", Ask{Dir: d.dir}); err != nil {
+		if j, err = Load(t.Context(), config.Default(), everybody, nil, "47", Ask{Dir: d.dir}); err != nil {
 			t.Fatal(err)
 		}
 		first.same(t, j, "cpu_user")
@@ -162,7 +162,7 @@ func TestLoadOfALongJob(t *testing.T) {
 	if err := compactDates(t, d, "2026-01-05"); err != nil {
 		t.Fatal(err)
 	}
-	j, err := Load(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{Dir: d.dir, Restart: -1})
+	j, err := Load(t.Context(), config.Default(), everybody, ruleSetOf(t), "47", Ask{Dir: d.dir, Restart: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestLoadOfALongJob(t *testing.T) {
 			j.IntervalMs, total)
 	}
 	from, to := time.UnixMilli(end-3_600_000), time.UnixMilli(end-1_800_000)
-	if j, err = Load(t.Context(), config.Default(), nil, "47", Ask{
+	if j, err = Load(t.Context(), config.Default(), everybody, nil, "47", Ask{
 		Dir: d.dir, Restart: -1, From: from,
 		To: to,
 	}); err != nil {
@@ -211,7 +211,7 @@ func TestLoadOfAJobWithoutAStart(t *testing.T) {
 	mine := measure(rand.New(rand.NewPCG(16, 7)), "host", 0, began, 1000, 200, "cpu_user")
 	d := &disk{dir: t.TempDir()}
 	d.append(t, mine.summaries, 50)
-	j, err := Load(t.Context(), config.Default(), nil, "host", Ask{Dir: d.dir, Restart: -1})
+	j, err := Load(t.Context(), config.Default(), everybody, nil, "host", Ask{Dir: d.dir, Restart: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestLoadOfManyNodes(t *testing.T) {
 	d := &disk{dir: t.TempDir()}
 	d.jobs(t, mine.job)
 	d.append(t, mine.summaries, 2)
-	j, err := Load(t.Context(), config.Default(), &rules.Set{}, "47", Ask{Dir: d.dir, Restart: -1})
+	j, err := Load(t.Context(), config.Default(), everybody, &rules.Set{}, "47", Ask{Dir: d.dir, Restart: -1})
 	if err != nil || len(j.Nodes) != 10_000 || j.Nodes[9999] != mine.job.Nodes[9999] {
 		t.Fatal(err, len(j.Nodes))
 	}
@@ -246,7 +246,7 @@ func TestLoadOfManyNodes(t *testing.T) {
 // nor findings are made of a part.
 func TestLoadOfAPartOfATopic(t *testing.T) {
 	mine := measure(rand.New(rand.NewPCG(16, 9)), "47", 0, loadStart, 60_000, 300, "alpha", "beta")
-	l, err := newLoader(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{Dir: t.TempDir(), Restart: -1})
+	l, err := newLoader(t.Context(), config.Default(), everybody, ruleSetOf(t), "47", Ask{Dir: t.TempDir(), Restart: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,10 +20,10 @@ import (
 	"github.com/weirhpc/weir/rules"
 )
 
-// History evaluates rules over the jobs of the archive in dir that ended since a time. It calls fn with the final
-// findings of each job. The jobs come by the date of their end. They equal the findings of a service that watches the
-// same jobs live. The lock of the archive is not held while rules and fn run.
-func History(ctx context.Context, cfg config.Config, dir string, set *rules.Set, since time.Time,
+// History evaluates rules over the jobs of the archive in dir that ended since a time, and that the viewer may see. It
+// calls fn with the final findings of each job. The jobs come by the date of their end. They equal the findings of a
+// service that watches the same jobs live. The lock of the archive is not held while rules and fn run.
+func History(ctx context.Context, cfg config.Config, v Viewer, dir string, set *rules.Set, since time.Time,
 	fn func(rules.Job, []schemas.Finding) error,
 ) (judged int, err error) {
 	types, err := nodetypes.New(cfg.Machine)
@@ -43,8 +43,8 @@ func History(ctx context.Context, cfg config.Config, dir string, set *rules.Set,
 			continue
 		}
 		err := archive.EachJob(ctx, h.dir, date, date, func(r *jobs.Row) error {
-			if r.End >= since.UnixMilli() {
-				some = append(some, rules.JobOf(r.Cluster, archive.JobOf(r), types))
+			if j := archive.JobOf(r); r.End >= since.UnixMilli() && v.May(j) {
+				some = append(some, rules.JobOf(r.Cluster, j, types))
 			}
 			return nil
 		})

@@ -115,7 +115,7 @@ func TestHistoryFindsWhatLiveFinds(t *testing.T) {
 			d.compact(t)
 		}
 		got := map[schemas.JobKey][]byte{}
-		judged, err := History(t.Context(), config.Default(), d.dir, set, time.Time{},
+		judged, err := History(t.Context(), config.Default(), everybody, d.dir, set, time.Time{},
 			func(j rules.Job, f []schemas.Finding) error { got[j.Key] = encoded(t, f); return nil })
 		if err != nil || judged != len(all) {
 			t.Fatal(judged, err)
@@ -127,7 +127,7 @@ func TestHistoryFindsWhatLiveFinds(t *testing.T) {
 		}
 		for i := range all {
 			key := all[i].job.Identity()
-			j, err := Load(t.Context(), config.Default(), set, key.JobID, Ask{Dir: d.dir, Restart: key.Restart})
+			j, err := Load(t.Context(), config.Default(), everybody, set, key.JobID, Ask{Dir: d.dir, Restart: key.Restart})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +138,7 @@ func TestHistoryFindsWhatLiveFinds(t *testing.T) {
 			}
 		}
 	}
-	if n, err := History(t.Context(), config.Default(), d.dir, set, time.UnixMilli(*all[11].job.End),
+	if n, err := History(t.Context(), config.Default(), everybody, d.dir, set, time.UnixMilli(*all[11].job.End),
 		nope); err != nil || n != 1 {
 		t.Error(n, err)
 	}
@@ -159,7 +159,7 @@ func TestPossibleFindingsAreTheSame(t *testing.T) {
 		d.jobs(t, m.job)
 		want[m.job.Identity()] = live(set, &m, true)
 	}
-	_, err := History(t.Context(), cfg, d.dir, set, time.Time{}, func(j rules.Job, f []schemas.Finding) error {
+	_, err := History(t.Context(), cfg, everybody, d.dir, set, time.Time{}, func(j rules.Job, f []schemas.Finding) error {
 		if !bytes.Equal(encoded(t, f), encoded(t, want[j.Key])) {
 			t.Errorf("job %v: history finds %+v, want %+v", j.Key, f, want[j.Key])
 		}
@@ -169,7 +169,7 @@ func TestPossibleFindingsAreTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, all := range want {
-		j, err := Load(t.Context(), cfg, set, key.JobID, Ask{Dir: d.dir, Restart: -1})
+		j, err := Load(t.Context(), cfg, everybody, set, key.JobID, Ask{Dir: d.dir, Restart: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func TestHistoryClosesFindings(t *testing.T) {
 	if !slices.ContainsFunc(want, closed) {
 		t.Fatalf("live closes nothing: %+v", want)
 	}
-	_, err := History(t.Context(), config.Default(), d.dir, set, time.Time{},
+	_, err := History(t.Context(), config.Default(), everybody, d.dir, set, time.Time{},
 		func(_ rules.Job, f []schemas.Finding) error {
 			if !bytes.Equal(encoded(t, f), encoded(t, want)) {
 				t.Errorf("history finds %+v, want %+v", f, want)
@@ -234,7 +234,7 @@ func TestHistoryBesideACompaction(t *testing.T) {
 	d.append(t, second.summaries, 1) // more files than stay open
 	d.append(t, measure(r, "99", 0, loadStart+72*3_600_000, 60_000, 1).summaries, 1)
 	got := map[string][]byte{}
-	judged, err := History(t.Context(), config.Default(), d.dir, set, time.Time{},
+	judged, err := History(t.Context(), config.Default(), everybody, d.dir, set, time.Time{},
 		func(j rules.Job, f []schemas.Finding) error {
 			if got[j.Key.JobID] = encoded(t, f); len(got) == 1 {
 				d.compact(t)
@@ -257,7 +257,7 @@ func TestSeverityMapIsTheWorstOfEachBin(t *testing.T) {
 	d := &disk{dir: t.TempDir()}
 	d.jobs(t, m.job)
 	d.append(t, m.summaries, 50)
-	j, err := Load(t.Context(), config.Default(), set, "47", Ask{Dir: d.dir, Restart: -1, MaxBins: 50})
+	j, err := Load(t.Context(), config.Default(), everybody, set, "47", Ask{Dir: d.dir, Restart: -1, MaxBins: 50})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ func TestRecordedFindingsAreShown(t *testing.T) {
 	want := encoded(t, recorded[:2])
 	check := func(from string) {
 		t.Helper()
-		j, err := Load(t.Context(), b.Config, set, "47", Ask{Topic: true, Restart: -1})
+		j, err := Load(t.Context(), b.Config, everybody, set, "47", Ask{Topic: true, Restart: -1})
 		if err != nil || !bytes.Equal(encoded(t, j.Findings), want) || j.Findings[0].Rule != "both" ||
 			j.From != "archive" {
 			t.Errorf("%s: %v, from %s: %+v", from, err, j.From, j.Findings)
@@ -346,7 +346,7 @@ func TestRecordedFindingsAreShown(t *testing.T) {
 	}
 	b.Config.Prefix = "weir."
 	check("archive")
-	l, err := LoadLines(t.Context(), b.Config, ListAsk{Dir: d.dir, Finding: "gone"})
+	l, err := LoadLines(t.Context(), b.Config, everybody, ListAsk{Dir: d.dir, Finding: "gone"})
 	if err != nil || len(l.Rows) != 1 || l.Rows[0].Finding.Rule != "both" {
 		t.Errorf("%v: %+v", err, l)
 	}

@@ -28,10 +28,10 @@ func (s *Sources) LastRows(ctx context.Context, name string, intervals int) (
 		known[l.Identity()] = l.Job
 	}
 	records := func(context.Context) (map[schemas.JobKey]*schemas.Job, error) { return known, nil }
-	rows, why, err = s.reader().NewestRows(ctx, id, intervals, records)
-	return slices.DeleteFunc(rows, func(r schemas.Row) bool {
-		return !of.Has(r.Restart, r.IntervalStart)
-	}), why, err
+	return s.reader().NewestRows(ctx, id, intervals, func(m *schemas.JobSummary) bool {
+		j := known[schemas.JobKey{JobID: id, Restart: m.Restart}]
+		return of.Has(m.Restart, m.IntervalStart) && s.viewer.MayAt(j, m.IntervalStart+m.IntervalMs-1)
+	}, records)
 }
 
 // gapsAmong is the factor by which the archive is read further back than the last intervals need, since some may be

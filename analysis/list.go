@@ -39,8 +39,8 @@ var (
 	ErrSort = errors.New("no order of jobs")
 	// ErrRule is returned for an unknown rule.
 	ErrRule = errors.New("no rule")
-
-	errNoMetric = errors.New("no job of the list has the metric")
+	// ErrNoMetric is returned if no listed job has the metric of the order.
+	ErrNoMetric = errors.New("no job of the list has the metric")
 )
 
 // lineMetrics are the metrics behind the numbers of a line.
@@ -51,18 +51,19 @@ func LineMetrics() []string { return slices.Clone(lineMetrics) }
 
 // lister makes the lines of jobs.
 type lister struct {
-	ask   ListAsk
-	types *nodetypes.Types
-	of    archive.Timeline[*view.JobLine]
-	all   []*view.JobLine
-	by    order
-	found map[*view.JobLine]bool // jobs with the requested finding
-	rules map[string]bool        // rules with a finding
+	viewer Viewer
+	ask    ListAsk
+	types  *nodetypes.Types
+	of     archive.Timeline[*view.JobLine] // a nil line: a job that the viewer may not see, since it may be a namesake
+	all    []*view.JobLine
+	by     order
+	found  map[*view.JobLine]bool // jobs with the requested finding
+	rules  map[string]bool        // rules with a finding
 }
 
-// LoadLines returns running, waiting and ended jobs with the numbers that `weir jobs` shows. A running job shows the
-// numbers of its last interval, without wasted hours.
-func LoadLines(ctx context.Context, cfg config.Config, a ListAsk) (*view.Lists, error) {
+// LoadLines returns running, waiting and ended jobs that the viewer may see, with the numbers that `weir jobs` shows. A
+// running job shows the numbers of its last interval, without wasted hours.
+func LoadLines(ctx context.Context, cfg config.Config, v Viewer, a ListAsk) (*view.Lists, error) {
 	by, err := orderOf(a.Sort)
 	if err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func LoadLines(ctx context.Context, cfg config.Config, a ListAsk) (*view.Lists, 
 		cfg.Sink.Dir = a.Dir
 	}
 	l := &lister{
-		ask: a, types: types, by: by, of: archive.Timeline[*view.JobLine]{}, found: map[*view.JobLine]bool{},
+		viewer: v, ask: a, types: types, by: by, of: archive.Timeline[*view.JobLine]{}, found: map[*view.JobLine]bool{},
 		rules: map[string]bool{},
 	}
 	if a.Topic {
@@ -104,7 +105,7 @@ func LoadLines(ctx context.Context, cfg config.Config, a ListAsk) (*view.Lists, 
 	}
 	lists := l.lists()
 	if by.metric != "" && !slices.ContainsFunc(lists.Rows, l.sorted) && slices.ContainsFunc(lists.Rows, hasNumbers) {
-		return nil, fmt.Errorf("%w %s: `weir job ID --metrics all` shows those of a job", errNoMetric, by.metric)
+		return nil, fmt.Errorf("%w %s: `weir job ID --metrics all` shows those of a job", ErrNoMetric, by.metric)
 	}
 	return lists, nil
 }
@@ -151,7 +152,7 @@ func (l *lister) fromTopics(ctx context.Context, r *topics.Reader) error {
 	}
 	for _, j := range known {
 		over := schemas.Over(j.State)
-		if l.wanted(j) && (!over || j.End != nil && *j.End >= since.UnixMilli()) {
+		if !l.hide(j) && l.wanted(j) && (!over || j.End != nil && *j.End >= since.UnixMilli()) {
 			l.line(r.Config.Cluster, j)
 		}
 	}
@@ -161,7 +162,7 @@ func (l *lister) fromTopics(ctx context.Context, r *topics.Reader) error {
 	}
 	for _, s := range last {
 		line, is := l.of.At(schemas.JobKey{JobID: s.JobID, Restart: s.Restart}, s.IntervalStart)
-		if !is || schemas.Over(line.State) {
+		if !is || !l.sees(line, s.IntervalStart+s.IntervalMs-1) || schemas.Over(line.State) {
 			continue
 		}
 		line.Cluster = s.Cluster
@@ -192,12 +193,14 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 	first := since.UTC().Format(time.DateOnly)
 	err = archive.EachJob(ctx, dir, first, "", func(r *jobs.Row) error {
 		j := archive.JobOf(r)
-		if r.End < since.UnixMilli() || !l.wanted(j) {
+		if l.hide(j) || r.End < since.UnixMilli() || !l.wanted(j) {
 			return nil
 		}
 		for _, m := range l.of[j.Identity()] {
 			if m.When.Same(r.Life()) {
-				m.Of.Cluster = r.Cluster
+				if m.Of != nil {
+					m.Of.Cluster = r.Cluster
+				}
 				return nil
 			}
 		}
@@ -218,7 +221,7 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 	}
 	err = archive.EachTotalOf(ctx, dir, first, "", metrics, columns, func(t *totals.Total) error {
 		line, is := l.of.OfTotal(t)
-		if is && schemas.Over(line.State) {
+		if is && l.sees(line, t.Start+(t.End-t.Start)/2) && schemas.Over(line.State) {
 			l.total(line, t)
 		}
 		return nil
@@ -250,6 +253,20 @@ func (l *lister) findingsFrom(since time.Time) string {
 		}
 	}
 	return archive.DateAt(first)
+}
+
+// hide reports whether the viewer may not see a job. Its time stays known, so that no line takes its numbers.
+func (l *lister) hide(j *schemas.Job) bool {
+	if l.viewer.May(j) {
+		return false
+	}
+	l.of.Add(j.Identity(), life{Job: j}.when(), nil)
+	return true
+}
+
+// sees reports whether the viewer may see a measurement of a time that belongs to a line. A nil line is hidden.
+func (l *lister) sees(line *view.JobLine, ms int64) bool {
+	return line != nil && l.viewer.MayAt(&line.Job, ms)
 }
 
 // line adds a job.
@@ -295,7 +312,7 @@ func (l *lister) numbers(line *view.JobLine, metric string, mean *float64, d [11
 func (l *lister) finding(f *schemas.Finding) {
 	l.rules[f.Rule] = true
 	line, is := l.of.At(f.Job(), f.AsOf)
-	if !is || f.State != schemas.FindingOpen {
+	if !is || !l.sees(line, f.AsOf+f.IntervalMs-1) || f.State != schemas.FindingOpen {
 		return
 	}
 	if f.Rule == l.ask.Finding {

@@ -34,7 +34,7 @@ func fmtIDs(all []string) (text string) {
 // lines returns the ids of a list, in its order.
 func lines(t *testing.T, cfg config.Config, a ListAsk) string {
 	t.Helper()
-	l, err := LoadLines(t.Context(), cfg, a)
+	l, err := LoadLines(t.Context(), cfg, everybody, a)
 	if err != nil {
 		return ids(nil, err)
 	}
@@ -67,7 +67,7 @@ func TestLinesOfAnArchive(t *testing.T) {
 	}
 	d.jobs(t, known...)
 	d.totals(t)
-	got, err := LoadLines(t.Context(), cfg, ListAsk{Dir: d.dir, Sort: "busy"})
+	got, err := LoadLines(t.Context(), cfg, everybody, ListAsk{Dir: d.dir, Sort: "busy"})
 	if err != nil || len(got.Rows) != 3 {
 		t.Fatal(err, len(got.Rows))
 	}
@@ -75,7 +75,7 @@ func TestLinesOfAnArchive(t *testing.T) {
 		m := all[2-k] // the last one idled most
 		idle := (2 - float64(k) + 5.5) / 10
 		busy := min(1, (1-idle)*float64(threads))
-		j, err := Load(t.Context(), cfg, nil, line.JobID, Ask{Dir: d.dir, Restart: -1})
+		j, err := Load(t.Context(), cfg, everybody, nil, line.JobID, Ask{Dir: d.dir, Restart: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestLinesOfTopics(t *testing.T) {
 		b.Put(t, schemas.TopicFindings, f.Key(), &f)
 	}
 	b.Raw(t, schemas.TopicFindings, []byte("run/0/rubbish"), []byte("rubbish"))
-	got, err := LoadLines(t.Context(), b.Config, ListAsk{Topic: true})
+	got, err := LoadLines(t.Context(), b.Config, everybody, ListAsk{Topic: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,18 +173,18 @@ func TestLinesOfTopics(t *testing.T) {
 		}
 	}
 	for rule, want := range map[string]bool{"ruleMED": true, "shipped": true, "typo": false} {
-		_, err := LoadLines(t.Context(), b.Config, ListAsk{Topic: true, Finding: rule, Rules: []string{"shipped"}})
+		_, err := LoadLines(t.Context(), b.Config, everybody, ListAsk{Topic: true, Finding: rule, Rules: []string{"shipped"}})
 		if known := !errors.Is(err, ErrRule); known != want || !want && !strings.Contains(err.Error(), "are shipped") {
 			t.Errorf("--finding %s: %v", rule, err)
 		}
 	}
 	for limit, want := range map[int][2]int{1: {1, 0}, 3: {3, 0}, 4: {3, 1}, 9: {3, 1}} {
-		l, err := LoadLines(t.Context(), b.Config, ListAsk{Topic: true, Limit: limit})
+		l, err := LoadLines(t.Context(), b.Config, everybody, ListAsk{Topic: true, Limit: limit})
 		if err != nil || [2]int{len(l.Rows), len(l.Skipped)} != want {
 			t.Errorf("--limit %d: %v, %d jobs and %d skipped, want %v", limit, err, len(l.Rows), len(l.Skipped), want)
 		}
 	}
-	if _, err := LoadLines(t.Context(), b.Config, ListAsk{Sort: "x"}); !errors.Is(err, ErrSort) {
+	if _, err := LoadLines(t.Context(), b.Config, everybody, ListAsk{Sort: "x"}); !errors.Is(err, ErrSort) {
 		t.Error(err)
 	}
 }
@@ -215,11 +215,11 @@ func TestPeersOfAJob(t *testing.T) {
 	}
 	d.jobs(t, known...)
 	d.totals(t)
-	j, err := Load(t.Context(), config.Default(), nil, "1", Ask{Dir: d.dir, Restart: -1})
+	j, err := Load(t.Context(), config.Default(), everybody, nil, "1", Ask{Dir: d.dir, Restart: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := LoadPeers(t.Context(), config.Default(), d.dir, j, 10)
+	p, err := LoadPeers(t.Context(), config.Default(), everybody, d.dir, j, 10)
 	if err != nil || p.SizeClass != 8 || len(p.User) != 5 || len(p.Queue) != 5 {
 		t.Fatal(err, p)
 	}
@@ -227,7 +227,7 @@ func TestPeersOfAJob(t *testing.T) {
 		rank := &p.User[i]
 		below := [2]int64{}
 		for _, id := range []string{"2", "3", "4"} {
-			other, err := Load(t.Context(), config.Default(), nil, id, Ask{Dir: d.dir, Restart: -1})
+			other, err := Load(t.Context(), config.Default(), everybody, nil, id, Ask{Dir: d.dir, Restart: -1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -262,7 +262,7 @@ func TestLinesHaveOldFindings(t *testing.T) {
 	if err := findings.Write(t.Context(), d.dir, "weir.findings", []schemas.Finding{f}); err != nil {
 		t.Fatal(err)
 	}
-	l, err := LoadLines(t.Context(), config.Default(), ListAsk{Dir: d.dir, Since: time.UnixMilli(end - 1000)})
+	l, err := LoadLines(t.Context(), config.Default(), everybody, ListAsk{Dir: d.dir, Since: time.UnixMilli(end - 1000)})
 	if err != nil || len(l.Rows) != 1 || l.Rows[0].Finding == nil || l.Rows[0].Finding.Rule != "idle-cores" {
 		t.Errorf("%v: %+v", err, l)
 	}

@@ -106,9 +106,19 @@ func (l lives) jobs() (all []lives) {
 	return all
 }
 
-// choose returns the lives of the job that ID@DATE names, or none if the id is unknown.
-func (l lives) choose(id, date string) (lives, error) {
+// seenBy returns the lives that a viewer may see.
+func (l lives) seenBy(v Viewer) lives {
+	return slices.DeleteFunc(slices.Clone(l), func(one life) bool { return !v.May(one.Job) })
+}
+
+// choose returns the lives of the job that ID@DATE names, or none if the id is unknown. A viewer gets no other lives
+// than own ones.
+func (l lives) choose(v Viewer, id, date string) (lives, error) {
 	all := l.jobs()
+	for i := range all {
+		all[i] = all[i].seenBy(v)
+	}
+	all = slices.DeleteFunc(all, func(job lives) bool { return len(job) == 0 })
 	some := all
 	if began, err := startOf(date); err == nil || date == running {
 		some = slices.DeleteFunc(slices.Clone(all), func(job lives) bool {

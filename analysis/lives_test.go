@@ -38,7 +38,7 @@ func TestNamesakesOfAnArchive(t *testing.T) {
 	d.totals(t)
 	load := func(name string, restart int32) (*view.Job, error) {
 		a := Ask{Dir: d.dir, Restart: restart, Metrics: []string{"cpu_idle", "cpu_user", "ipc"}}
-		return Load(t.Context(), config.Default(), nil, name, a)
+		return Load(t.Context(), config.Default(), everybody, nil, name, a)
 	}
 	names := []string{"nightly@2026-11-20T01:00:00Z", "nightly@2026-11-20T02:30:00Z", "nightly@2026-11-21"}
 	for _, ambiguous := range []string{"nightly", "nightly@2026-11-20"} {
@@ -73,7 +73,7 @@ func TestNamesakesOfAnArchive(t *testing.T) {
 	if j, err := load(names[2], -1); err != nil || j.Restart != 1 || len(j.Earlier) != 1 {
 		t.Errorf("the last life of a job: %+v, %v", j, err)
 	}
-	lists, err := LoadLines(t.Context(), config.Default(), ListAsk{Dir: d.dir, Since: day})
+	lists, err := LoadLines(t.Context(), config.Default(), everybody, ListAsk{Dir: d.dir, Since: day})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,10 +123,10 @@ func TestLivesOfAnID(t *testing.T) {
 			t.Errorf("life %d: %+v, want %+v", i, s, want)
 		}
 	}
-	if _, err := l.choose("1", ""); !errors.Is(err, ErrAmbiguous) {
+	if _, err := l.choose(everybody, "1", ""); !errors.Is(err, ErrAmbiguous) {
 		t.Error(err)
 	}
-	if job, err := lives(nil).choose("1", ""); err != nil || job != nil {
+	if job, err := lives(nil).choose(everybody, "1", ""); err != nil || job != nil {
 		t.Errorf("nobody knows the id: %v, %v", job, err)
 	}
 }

@@ -66,7 +66,7 @@ func timesOf(j *view.Job) string {
 const AllMetrics = "all"
 
 var (
-	// ErrNoJob is returned for a job that is neither in the archive nor in the topics.
+	// ErrNoJob is returned for a job that is neither in the archive nor in the topics, or that the viewer may not see.
 	ErrNoJob = errors.New("no such job")
 	// ErrNoInterval is returned, together with the job, if no interval of the job is known yet.
 	ErrNoInterval = errors.New("the job has no interval")
@@ -127,11 +127,11 @@ type loader struct {
 }
 
 // Load returns a life of a job: the archive first, then the topic past its end. It loads the metrics of a, or by
-// default the metrics that a report shows.
-func Load(ctx context.Context, cfg config.Config, set *rules.Set, jobID string, a Ask) (*view.Job, error) {
+// default the metrics that a report shows. A job that the viewer may not see is ErrNoJob.
+func Load(ctx context.Context, cfg config.Config, v Viewer, set *rules.Set, jobID string, a Ask) (*view.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*topics.ReadTimeout)
 	defer cancel()
-	l, err := newLoader(ctx, cfg, set, jobID, a)
+	l, err := newLoader(ctx, cfg, v, set, jobID, a)
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +140,8 @@ func Load(ctx context.Context, cfg config.Config, set *rules.Set, jobID string, 
 }
 
 // newLoader returns a loader of one job alone. The caller closes it.
-func newLoader(ctx context.Context, cfg config.Config, set *rules.Set, jobID string, a Ask) (*loader, error) {
-	s, err := openOne(ctx, cfg, a, jobID)
+func newLoader(ctx context.Context, cfg config.Config, v Viewer, set *rules.Set, jobID string, a Ask) (*loader, error) {
+	s, err := openOne(ctx, cfg, v, a, jobID)
 	if err != nil {
 		return nil, err
 	}

@@ -290,7 +290,7 @@ func TestLoadOfAnArchive(t *testing.T) {
 	check := func(state string, a Ask) *view.Job {
 		t.Helper()
 		a.Dir, a.Restart = d.dir, -1
-		j, err := Load(t.Context(), config.Default(), nil, "47", a)
+		j, err := Load(t.Context(), config.Default(), everybody, nil, "47", a)
 		if err != nil {
 			t.Fatalf("%s: %v", state, err)
 		}
@@ -340,7 +340,7 @@ func TestLoadBesideACrash(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(small.dir, "rollups"), os.DirFS(rollups)); err != nil {
 		t.Fatal(err)
 	}
-	j, err := Load(t.Context(), config.Default(), nil, "47", Ask{Dir: small.dir, Restart: -1})
+	j, err := Load(t.Context(), config.Default(), everybody, nil, "47", Ask{Dir: small.dir, Restart: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

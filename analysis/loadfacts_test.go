@@ -41,7 +41,7 @@ func TestFactsReachTheRules(t *testing.T) {
 	}
 	load := func() (config.NodeType, string) {
 		t.Helper()
-		j, err := Load(t.Context(), b.Config, set, "47", Ask{Topic: true, Restart: -1})
+		j, err := Load(t.Context(), b.Config, everybody, set, "47", Ask{Topic: true, Restart: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestFactsReachTheRules(t *testing.T) {
 	if of.Memory != 64<<30 || of.ThreadsPerCore != 2 || of.GPUs == nil || *of.GPUs != 0 || why != "" {
 		t.Errorf("with facts: %+v, %q", of, why)
 	}
-	lists, err := LoadLines(t.Context(), b.Config, ListAsk{Topic: true})
+	lists, err := LoadLines(t.Context(), b.Config, everybody, ListAsk{Topic: true})
 	if err != nil || len(lists.Rows) != 0 { // it has ended, and the archive lacks it
 		t.Errorf("%+v, %v", lists, err)
 	}

@@ -45,11 +45,12 @@ type LikeRow struct {
 
 // liker compares the totals of jobs.
 type liker struct {
-	names []string
-	first string // the date that the archive is read from
-	of    archive.Timeline[*likely]
-	all   []*likely
-	mine  *likely // the job that the others are compared with
+	viewer Viewer
+	names  []string
+	first  string                    // the date that the archive is read from
+	of     archive.Timeline[*likely] // nil: a job that the viewer may not see, since it may be a namesake
+	all    []*likely
+	mine   *likely // the job that the others are compared with
 }
 
 // likely is a job that may be like another one. There are very many.
@@ -60,12 +61,13 @@ type likely struct {
 
 // Like returns the jobs of the archive that resemble one job most, the nearest first. They ran on the same type of
 // node. Values are ranked among the jobs of the requested queue, or by default among the jobs of the job's own queue.
-func Like(ctx context.Context, cfg config.Config, a LikeAsk) ([]LikeRow, error) {
+// Jobs that the viewer may not see are not compared, and do not shift these ranks.
+func Like(ctx context.Context, cfg config.Config, v Viewer, a LikeAsk) ([]LikeRow, error) {
 	types, err := nodetypes.New(cfg.Machine)
 	if err != nil {
 		return nil, err
 	}
-	sources, err := openOne(ctx, cfg, Ask{Dir: a.Dir}, a.JobID)
+	sources, err := openOne(ctx, cfg, v, Ask{Dir: a.Dir}, a.JobID)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +85,8 @@ func Like(ctx context.Context, cfg config.Config, a LikeAsk) ([]LikeRow, error) 
 		return nil, err
 	}
 	l := &liker{
-		of: archive.Timeline[*likely]{}, first: min(a.Since.UTC().Format(time.DateOnly), archive.DateAt(*mine.End)),
+		viewer: v,
+		of:     archive.Timeline[*likely]{}, first: min(a.Since.UTC().Format(time.DateOnly), archive.DateAt(*mine.End)),
 	}
 	for i := range own {
 		if own[i].Metric != nil && own[i].RankError != nil {
@@ -106,6 +109,10 @@ func Like(ctx context.Context, cfg config.Config, a LikeAsk) ([]LikeRow, error) 
 func (l *liker) read(ctx context.Context, dir string, since time.Time, mine life, types *nodetypes.Types) error {
 	nodes := types.Of(mine.Nodes).Name
 	err := archive.EachJob(ctx, dir, l.first, "", func(r *jobs.Row) error {
+		if !l.viewer.May(archive.JobOf(r)) {
+			l.of.Add(archive.KeyOf(r), r.Life(), nil)
+			return nil
+		}
 		own := archive.KeyOf(r) == mine.Identity() && r.Life().Same(mine.when())
 		if !own && (r.End < since.UnixMilli() || types.Of(r.Nodes).Name != nodes) {
 			return nil
@@ -142,7 +149,7 @@ func (l *liker) totals(ctx context.Context, dir string, further []string,
 		var total view.Total
 		takeTotal(&total, t)
 		if i := slices.Index(l.names, *t.Metric); i >= 0 && !slices.ContainsFunc(total.D[:], math.IsNaN) {
-			if of, is := l.of.OfTotal(t); is {
+			if of, is := l.of.OfTotal(t); is && of != nil {
 				fn(of, i, &total)
 			}
 		}

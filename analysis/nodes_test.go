@@ -112,7 +112,7 @@ func TestNodesOfSmallJobs(t *testing.T) {
 				if to < len(m.summaries) {
 					a.To = time.UnixMilli(m.summaries[to].IntervalStart)
 				}
-				j, err := Load(t.Context(), config.Default(), nil, "47", a)
+				j, err := Load(t.Context(), config.Default(), everybody, nil, "47", a)
 				if err != nil {
 					t.Fatalf("%s: %v", what, err)
 				}
@@ -142,7 +142,7 @@ func TestNodesOfALongJob(t *testing.T) {
 	far := measure(r, "99", 0, loadStart+96*3_600_000, 60_000, 2, "cpu_user")
 	d.append(t, far.summaries[:1], 1)
 	d.compact(t)
-	j, err := Load(t.Context(), config.Default(), nil, "47", Ask{Dir: d.dir, Restart: -1})
+	j, err := Load(t.Context(), config.Default(), everybody, nil, "47", Ask{Dir: d.dir, Restart: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestNodesThatAreNotKnown(t *testing.T) {
 	d.append(t, interleave(m.summaries, rest.summaries), 50)
 	d.jobs(t, m.job)
 	for id, want := range map[string]string{"47": noNodes, schemas.JobRest: ""} {
-		j, err := Load(t.Context(), config.Default(), nil, id, Ask{Dir: d.dir, Restart: -1})
+		j, err := Load(t.Context(), config.Default(), everybody, nil, id, Ask{Dir: d.dir, Restart: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -24,13 +25,24 @@ const (
 
 // peer is a job of the same size class.
 type peer struct {
-	user, queue bool // the same as the job's
+	user, queue bool   // the same as the job's
+	hidden      string // its user, if the viewer may not see it
 	nodes       []string
 }
 
+// A rank among jobs that the viewer may not see needs so many of them, of so many users. Among fewer, it would describe
+// single jobs.
+const (
+	fewestHidden      = 10
+	fewestHiddenUsers = 3
+)
+
 // LoadPeers ranks a job among the jobs of its user, and among the jobs of its queue. The peers ended within some days
-// before its end, and belong to its size class. It reads the archive alone.
-func LoadPeers(ctx context.Context, cfg config.Config, dir string, j *view.Job, days int) (*view.Peers, error) {
+// before its end, and belong to its size class. It reads the archive alone. A rank among few jobs that the viewer may
+// not see is left empty.
+func LoadPeers(ctx context.Context, cfg config.Config, v Viewer, dir string, j *view.Job, days int) (
+	*view.Peers, error,
+) {
 	types, err := nodetypes.New(cfg.Machine)
 	if err != nil {
 		return nil, err
@@ -56,6 +68,9 @@ func LoadPeers(ctx context.Context, cfg config.Config, dir string, j *view.Job, 
 			return nil
 		}
 		of := peer{user: r.User == j.User && j.User != "", queue: r.Queue == j.Queue && j.Queue != "", nodes: r.Nodes}
+		if !v.May(archive.JobOf(r)) {
+			of.hidden = cmp.Or(r.User, "nobody")
+		}
 		if of.user || of.queue {
 			peers.Add(key, r.Life(), of)
 		}
@@ -77,16 +92,33 @@ func LoadPeers(ctx context.Context, cfg config.Config, dir string, j *view.Job, 
 		ranks.count(t, of, types)
 		return nil
 	})
+	ranks.dropFew()
 	p.User, p.Queue = ranks.user, ranks.queue
 	return p, err
 }
 
 // ranked are the ranks of a job among two groups, which have the same numbers in the same order.
-type ranked struct{ user, queue []view.Rank }
+type ranked struct {
+	user, queue []view.Rank
+	hidden      map[*view.Rank]map[string]int // jobs of each user that the viewer may not see
+}
+
+// dropFew empties the ranks among few hidden jobs.
+func (r *ranked) dropFew() {
+	for rank, of := range r.hidden {
+		jobs := 0
+		for _, n := range of {
+			jobs += n
+		}
+		if jobs < fewestHidden || len(of) < fewestHiddenUsers {
+			rank.All, rank.Below = 0, 0
+		}
+	}
+}
 
 // ranksOf returns the ranked numbers of a job, without peers yet.
 func ranksOf(j *view.Job) *ranked {
-	r := &ranked{}
+	r := &ranked{hidden: map[*view.Rank]map[string]int{}}
 	for i := range j.Metrics {
 		m := &j.Metrics[i]
 		if !m.Total.Known {
@@ -126,6 +158,12 @@ func (r *ranked) count(t *totals.Total, of peer, types *nodetypes.Types) {
 		}{{of.user, rank}, {of.queue, &r.queue[i]}} {
 			if !group.is {
 				continue
+			}
+			if of.hidden != "" {
+				if r.hidden[group.rank] == nil {
+					r.hidden[group.rank] = map[string]int{}
+				}
+				r.hidden[group.rank][of.hidden]++
 			}
 			group.rank.All++
 			if value < rank.Value {

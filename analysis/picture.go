@@ -119,7 +119,7 @@ func summaryOf(count int64, c *schemas.Certified) quantile.Summary {
 
 // addHour takes a rollup: for the picture of a long job, and its certified summary for the totals of any.
 func (l *loader) addHour(h *compact.Rollup) {
-	if !l.span.has(h.Start) {
+	if !l.span.has(h.Start) || !l.viewer.All && h.End > l.span.to { // a namesake's intervals may be among its sums
 		return
 	}
 	if h.Metric != nil && l.shown[*h.Metric] {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,21 +42,22 @@ func Readable(dir string) error {
 // for the jobs and job arrays that a user names. One client reads all of them, and the records of jobs and findings are
 // read once.
 type Sources struct {
-	cfg   config.Config  // sink.dir is the archive that is read
-	topic *topics.Reader // nil: no broker is asked
-	ids   map[string]bool
-	lives map[string]lives             // of each id, from both sources; nil: not read yet
-	found map[string][]schemas.Finding // of the topic, by job; nil: not read yet
-	types *nodetypes.Types             // of nodes; nil: not read yet
+	cfg    config.Config // sink.dir is the archive that is read
+	viewer Viewer
+	topic  *topics.Reader // nil: no broker is asked
+	ids    map[string]bool
+	lives  map[string]lives             // of each id, from both sources, whoever may see them; nil: not read yet
+	found  map[string][]schemas.Finding // of the topic, by job; nil: not read yet
+	types  *nodetypes.Types             // of nodes; nil: not read yet
 }
 
-// Open returns the sources of jobs and arrays with these IDs once a broker answers, if brokers are asked. The caller
-// closes them.
-func Open(ctx context.Context, cfg config.Config, a Ask, ids ...string) (s *Sources, err error) {
+// Open returns the sources of jobs and arrays with these IDs once a broker answers, if brokers are asked. To the
+// viewer, the jobs of others do not exist. The caller closes the sources.
+func Open(ctx context.Context, cfg config.Config, v Viewer, a Ask, ids ...string) (s *Sources, err error) {
 	if a.Dir != "" {
 		cfg.Sink.Dir = a.Dir
 	}
-	s = &Sources{cfg: cfg, ids: map[string]bool{}}
+	s = &Sources{cfg: cfg, viewer: v, ids: map[string]bool{}}
 	for _, id := range ids {
 		s.ids[id] = true
 	}
@@ -66,12 +68,12 @@ func Open(ctx context.Context, cfg config.Config, a Ask, ids ...string) (s *Sour
 }
 
 // openOne returns the sources of one job, with a name for SplitID.
-func openOne(ctx context.Context, cfg config.Config, a Ask, name string) (*Sources, error) {
+func openOne(ctx context.Context, cfg config.Config, v Viewer, a Ask, name string) (*Sources, error) {
 	id, _, err := SplitID(name)
 	if err != nil {
 		return nil, err
 	}
-	return Open(ctx, cfg, a, id)
+	return Open(ctx, cfg, v, a, id)
 }
 
 // knowNodes completes the node types of the configuration by the facts about nodes on the topic.
@@ -99,9 +101,6 @@ func (s *Sources) Close() {
 	}
 }
 
-// fewJobs are looked up one by one. For more, the records of all jobs are read once.
-const fewJobs = 8
-
 // records reads the scheduler's records of the jobs, and of the tasks of the arrays. Records of the topic come first,
 // and stay: they are newer than the archive's, or the same.
 func (s *Sources) records(ctx context.Context) error {
@@ -114,10 +113,6 @@ func (s *Sources) records(ctx context.Context) error {
 			all[j.JobID] = all[j.JobID].add(life{j, cluster})
 		}
 	}
-	archived := func(r *jobs.Row) error {
-		add(archive.JobOf(r), r.Cluster)
-		return nil
-	}
 	if s.topic != nil {
 		known, err := s.topic.Jobs(ctx)
 		if err != nil {
@@ -127,24 +122,12 @@ func (s *Sources) records(ctx context.Context) error {
 			add(j, "")
 		}
 	}
-	many := len(s.ids) > fewJobs
-	for id := range s.ids {
-		if many {
-			break
-		}
-		ended, err := archive.Jobs(ctx, s.cfg.Sink.Dir, id)
-		if err != nil {
-			return err
-		}
-		for i := range ended {
-			_ = archived(&ended[i])
-		}
-		many = len(all[id]) == 0 && !isPseudo(id) || isArray(all[id], id) // its tasks have other numbers
-	}
-	if many {
-		if err := archive.EachJob(ctx, s.cfg.Sink.Dir, "", "", archived); err != nil {
-			return err
-		}
+	err := archive.EachNamed(ctx, s.cfg.Sink.Dir, slices.Collect(maps.Keys(s.ids)), func(r *jobs.Row) error {
+		add(archive.JobOf(r), r.Cluster)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	s.lives = all
 	return nil
@@ -166,17 +149,17 @@ func (s *Sources) Tasks(ctx context.Context, array string) (tasks map[int64]stri
 	tasks = map[int64]string{}
 	for id, lives := range s.lives {
 		for _, l := range lives {
-			if l.ArrayJob != nil && l.ArrayTask != nil && *l.ArrayJob == array {
+			if l.ArrayJob != nil && l.ArrayTask != nil && *l.ArrayJob == array && s.viewer.May(l.Job) {
 				tasks[int64(*l.ArrayTask)] = id
 			}
 		}
 	}
-	of := s.lives[array]
+	of := s.lives[array].seenBy(s.viewer)
 	return tasks, len(tasks) > 0 && (len(of) == 0 || isArray(of, array)), nil
 }
 
 // Knows reports whether the scheduler has a record of a job with this ID. Tasks has read the records.
-func (s *Sources) Knows(id string) bool { return len(s.lives[id]) > 0 }
+func (s *Sources) Knows(id string) bool { return len(s.lives[id].seenBy(s.viewer)) > 0 }
 
 // Load is the function Load for a job, or a task of an array, that was named.
 func (s *Sources) Load(ctx context.Context, set *rules.Set, jobID string, a Ask) (*view.Job, error) {
@@ -204,7 +187,7 @@ func (s *Sources) job(ctx context.Context, name string) (id string, mine lives, 
 		err = s.records(ctx)
 	}
 	if err == nil {
-		mine, err = s.lives[id].choose(id, date)
+		mine, err = s.lives[id].choose(s.viewer, id, date)
 	}
 	return id, mine, err
 }
@@ -232,10 +215,23 @@ func (s *Sources) life(ctx context.Context, name string, restart int32) (c chose
 	c = chosen{key: schemas.JobKey{JobID: id, Restart: max(0, restart)}, known: job, span: always, unsure: restart < 0}
 	for i := range job {
 		if job[i].Restart == restart {
-			c.record, c.span = &job[i], s.lives[id].span(job[i])
+			c.record, c.span = &job[i], s.spanOf(job[i])
 		}
 	}
+	if c.record == nil && !s.viewer.All { // nobody knows the owner
+		return c, fmt.Errorf("%w: %s", ErrNoJob, id)
+	}
 	return c, nil
+}
+
+// spanOf returns the time in which the intervals of a life begin, as far as the viewer may know that they are of it.
+func (s *Sources) spanOf(of life) span {
+	known := s.lives[of.JobID].span(of)
+	bounds := s.viewer.bounds(of.Job)
+	if bounds.from > always.from { // the interval in which the life began
+		bounds.from -= s.cfg.Interval.Milliseconds() - 1
+	}
+	return span{max(known.from, bounds.from), min(known.to, bounds.to)}
 }
 
 // Lives returns the lives of the job with a name for SplitID. It takes only lives between from and to; a zero time is
@@ -252,7 +248,7 @@ func (s *Sources) Lives(ctx context.Context, name string, from, to time.Time) (l
 	l.mine, err = slices.DeleteFunc(slices.Clone(l.all), func(one life) bool {
 		when := one.when()
 		return !from.IsZero() && when.To <= from.UnixMilli() || !to.IsZero() && when.From >= to.UnixMilli()
-	}).choose(id, date)
+	}).choose(s.viewer, id, date)
 	return l, err
 }
 

@@ -32,7 +32,7 @@ func TestTasksAreLoadedTogether(t *testing.T) {
 		b.Summaries(t, m.summaries)
 	}
 	ask := Ask{Topic: true, Restart: -1}
-	n, err := Open(t.Context(), b.Config, ask, array)
+	n, err := Open(t.Context(), b.Config, everybody, ask, array)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
+// everybody sees all jobs.
+var everybody = Viewer{All: true}
+
 func TestMay(t *testing.T) {
 	hers := &schemas.Job{JobID: "1", User: "ada", Account: "physics"}
 	for name, tc := range map[string]struct {

@@ -53,7 +53,7 @@ func TestOneWaste(t *testing.T) {
 	d.append(t, slices.Concat(byStart...), 50)
 	d.jobs(t, known...)
 	d.totals(t)
-	list, err := LoadLines(t.Context(), cfg, ListAsk{Dir: d.dir, Sort: "wasted"})
+	list, err := LoadLines(t.Context(), cfg, everybody, ListAsk{Dir: d.dir, Sort: "wasted"})
 	if err != nil {
 		t.Fatal(err)
 	}

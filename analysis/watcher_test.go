@@ -24,7 +24,7 @@ func TestLoadWatchesWhatIsAsked(t *testing.T) {
 	d := &disk{dir: t.TempDir()}
 	d.append(t, mine.summaries, 100)
 	from, to := mine.summaries[100].IntervalStart, mine.summaries[150].IntervalStart
-	l, err := newLoader(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{
+	l, err := newLoader(t.Context(), config.Default(), everybody, ruleSetOf(t), "47", Ask{
 		Dir: d.dir, Restart: -1, From: time.UnixMilli(from), To: time.UnixMilli(to),
 	})
 	if err != nil {
@@ -70,7 +70,7 @@ func TestLoadOfRulesOfALongJob(t *testing.T) {
 func evaluatesALongJob(t *testing.T, d *disk, mine measured) {
 	t.Helper()
 	set := ruleSetOf(t)
-	l, err := newLoader(t.Context(), config.Default(), set, "47", Ask{Dir: d.dir, Restart: -1})
+	l, err := newLoader(t.Context(), config.Default(), everybody, set, "47", Ask{Dir: d.dir, Restart: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func evaluatesALongJob(t *testing.T, d *disk, mine measured) {
 	if err := findings.Write(t.Context(), d.dir, "weir.findings", []schemas.Finding{f}); err != nil {
 		t.Fatal(err)
 	}
-	j, err = Load(t.Context(), config.Default(), set, "47", Ask{Dir: d.dir, Restart: -1})
+	j, err = Load(t.Context(), config.Default(), everybody, set, "47", Ask{Dir: d.dir, Restart: -1})
 	if err != nil || len(j.Findings) != 1 || j.Findings[0].Rule != "life" || j.From != "archive" {
 		t.Errorf("%v, from %s: %+v", err, j.From, j.Findings)
 	}
@@ -103,7 +103,7 @@ func evaluatesALongJob(t *testing.T, d *disk, mine measured) {
 // saysWhyNoRule: the rules of a job of too many intervals are not evaluated. They lack no metric.
 func saysWhyNoRule(t *testing.T, d *disk) {
 	t.Helper()
-	l, err := newLoader(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{Dir: d.dir, Restart: -1})
+	l, err := newLoader(t.Context(), config.Default(), everybody, ruleSetOf(t), "47", Ask{Dir: d.dir, Restart: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func evaluatesAPart(t *testing.T, d *disk, mine measured) {
 		} else {
 			d.jobs(t, mine.job)
 		}
-		j, err := Load(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{
+		j, err := Load(t.Context(), config.Default(), everybody, ruleSetOf(t), "47", Ask{
 			Dir: d.dir, Restart: -1, From: time.UnixMilli(from), To: time.UnixMilli(from + 120_000),
 		})
 		if err != nil {
@@ -175,7 +175,7 @@ func TestLoadOfAPartFromMidnight(t *testing.T) {
 	midnight := time.Date(2026, 1, 6, 0, 0, 0, 0, time.UTC)
 	for name, a := range map[string]Ask{"from": {From: midnight}, "to": {To: midnight.Add(-time.Hour)}} {
 		a.Dir, a.Restart = d.dir, -1
-		j, err := Load(t.Context(), config.Default(), ruleSetOf(t), "47", a)
+		j, err := Load(t.Context(), config.Default(), everybody, ruleSetOf(t), "47", a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +204,7 @@ func TestLoadOfAnOldJobWithoutARecord(t *testing.T) {
 	d.append(t, mine.summaries, 90)
 	d.append(t, measure(rand.New(rand.NewPCG(16, 16)), "99", 0, loadStart+48*3_600_000, 60_000, 1).summaries, 1)
 	d.compact(t)
-	j, err := Load(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{Dir: d.dir, Restart: -1})
+	j, err := Load(t.Context(), config.Default(), everybody, ruleSetOf(t), "47", Ask{Dir: d.dir, Restart: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

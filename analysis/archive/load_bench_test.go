@@ -41,7 +41,7 @@ func BenchmarkLoad(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		j, err := analysis.Load(b.Context(), config.Default(), set, "1000000", analysis.Ask{Dir: dir, Restart: -1})
+		j, err := analysis.Load(b.Context(), config.Default(), analysis.Viewer{All: true}, set, "1000000", analysis.Ask{Dir: dir, Restart: -1})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func BenchmarkLines(b *testing.B) {
 	month := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	monthOfTotals(b, dir, month)
 	for b.Loop() {
-		l, err := analysis.LoadLines(b.Context(), config.Default(),
+		l, err := analysis.LoadLines(b.Context(), config.Default(), analysis.Viewer{All: true},
 			analysis.ListAsk{Dir: dir, Since: month, Sort: "metric_17.d5"})
 		if err != nil || len(l.Rows) < 31*300 || l.Rows[0].Busy == nil || l.Rows[0].Of["metric_17.d5"] == nil {
 			b.Fatal(len(l.Rows), err)

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"runtime"
@@ -22,11 +23,10 @@ func EachJob(ctx context.Context, dir, from, to string, fn func(*jobs.Row) error
 	return each(ctx, dir, "jobs", from, to, nil, every, fn)
 }
 
-// Jobs returns the lives of a job in the archive, by restart.
-func Jobs(ctx context.Context, dir, job string) (all []jobs.Row, err error) {
-	err = each(ctx, dir, "jobs", "", "", nil, ofJob(job), func(r *jobs.Row) error { all = append(all, *r); return nil })
-	slices.SortFunc(all, func(a, b jobs.Row) int { return int(a.Restart - b.Restart) })
-	return all, err
+// EachNamed calls fn with every life of the jobs with these IDs, and of the tasks of the arrays with these IDs, of any
+// date. It opens each file of the table, and reads only pages that may hold such an ID by their bounds.
+func EachNamed(ctx context.Context, dir string, ids []string, fn func(*jobs.Row) error) error {
+	return each(ctx, dir, "jobs", "", "", nil, named(ids), fn)
 }
 
 // EachTotal calls fn with the totals of the jobs that ended from one date to another. They are of some metrics, or of
@@ -140,6 +140,33 @@ func every(_ *file, g parquet.RowGroup) ([]span, error) { return []span{{0, g.Nu
 
 func ofJob(job string) chooser {
 	return func(f *file, g parquet.RowGroup) ([]span, error) { return f.find(g, job, "") }
+}
+
+// named chooses the rows of jobs and arrays, each once.
+func named(ids []string) chooser {
+	return func(f *file, g parquet.RowGroup) (spans []span, err error) {
+		all := []span{{0, g.NumRows()}}
+		for _, name := range []string{"job_id", "array_job"} {
+			chunk := f.chunk(g, name)
+			for _, id := range ids {
+				found, err := find(chunk, g.NumRows(), all, parquet.ByteArrayValue([]byte(id)))
+				if err != nil {
+					return nil, err
+				}
+				spans = append(spans, found...)
+			}
+		}
+		slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+		var once []span
+		for _, s := range spans {
+			if last := len(once) - 1; last >= 0 && s.from <= once[last].to {
+				once[last].to = max(once[last].to, s.to)
+			} else {
+				once = append(once, s)
+			}
+		}
+		return once, nil
+	}
 }
 
 func ofMetrics(metrics []string) chooser {

@@ -28,11 +28,15 @@ var errNoFrame = errors.New("no interval of job-summary came lately")
 // topPast is the number of intervals that `weir top` reads at its start, for medians over time.
 const topPast = 40
 
+// May reports whether the reader of a frame may see a measurement that was made at a time, in Unix milliseconds, by the
+// scheduler's record of the job, which is nil if there is none.
+type May func(j *schemas.Job, ms int64) bool
+
 // NewestFrame returns the newest interval that is whole, for one frame.
-func NewestFrame(ctx context.Context, cfg config.Config) (*machine.Frame, error) {
+func NewestFrame(ctx context.Context, cfg config.Config, may May) (*machine.Frame, error) {
 	ctx, cancel := context.WithTimeout(ctx, topics.ReadTimeout)
 	defer cancel()
-	t, err := openTop(ctx, cfg)
+	t, err := openTop(ctx, cfg, may)
 	if err != nil {
 		return nil, err
 	}
@@ -47,9 +51,9 @@ func NewestFrame(ctx context.Context, cfg config.Config) (*machine.Frame, error)
 // FollowFrames calls each with a frame of the newest interval, and of every interval from now on. A frame is due a
 // moment after the summary of the whole machine came, or once nothing of its interval came for long. Summaries that are
 // later make its frame anew. It returns nil when ctx ends or each returns false.
-func FollowFrames(ctx context.Context, cfg config.Config, each func(*machine.Frame) bool) error {
+func FollowFrames(ctx context.Context, cfg config.Config, may May, each func(*machine.Frame) bool) error {
 	first, cancel := context.WithTimeout(ctx, topics.ReadTimeout)
-	t, err := openTop(first, cfg)
+	t, err := openTop(first, cfg, may)
 	cancel()
 	if err != nil {
 		return err
@@ -110,7 +114,7 @@ type topReader struct {
 }
 
 // openTop reads the topics up to their ends.
-func openTop(ctx context.Context, cfg config.Config) (*topReader, error) {
+func openTop(ctx context.Context, cfg config.Config, may May) (*topReader, error) {
 	r, err := topics.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -128,7 +132,7 @@ func openTop(ctx context.Context, cfg config.Config) (*topReader, error) {
 		topics: []string{cfg.Prefix + schemas.TopicJobs, cfg.Prefix + schemas.TopicJobSummary},
 		known: machine.Known{
 			Jobs: map[schemas.JobKey]*schemas.Job{}, Findings: map[schemas.JobKey][]schemas.Finding{},
-			Type: types.Of, Threads: types.Threads,
+			Type: types.Of, Threads: types.Threads, May: may,
 		},
 	}
 	t.known.MachineHour = machineCores(cfg.Machine)

@@ -28,10 +28,13 @@ func openFinding(job, rule string) *schemas.Finding {
 	}
 }
 
+// all is a reader who may see everything.
+func all(*schemas.Job, int64) bool { return true }
+
 // TestNewestFrame: one frame has the newest interval that is whole, with what the topics tell of its jobs now.
 func TestNewestFrame(t *testing.T) {
 	i := topicstest.New(t)
-	if _, err := NewestFrame(t.Context(), i.Config); !errors.Is(err, errNoFrame) {
+	if _, err := NewestFrame(t.Context(), i.Config, all); !errors.Is(err, errNoFrame) {
 		t.Errorf("without summaries: %v", err)
 	}
 	for n, start := range i.Starts {
@@ -54,7 +57,7 @@ func TestNewestFrame(t *testing.T) {
 	i.WriteNow(schemas.TopicFindings, "a/0/is-deleted", nil)
 	i.WriteNow(schemas.TopicFindings, "rubbish", nil)
 
-	f, err := NewestFrame(t.Context(), i.Config)
+	f, err := NewestFrame(t.Context(), i.Config, all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +78,7 @@ func TestNewestFrameWithoutFindings(t *testing.T) {
 	if _, err := adm.DeleteTopics(t.Context(), i.Config.Prefix+schemas.TopicFindings); err != nil {
 		t.Fatal(err)
 	}
-	if f, err := NewestFrame(t.Context(), i.Config); err != nil || len(f.Jobs) != 1 {
+	if f, err := NewestFrame(t.Context(), i.Config, all); err != nil || len(f.Jobs) != 1 {
 		t.Errorf("%+v, %v", f, err)
 	}
 }
@@ -92,7 +95,7 @@ func TestFollowFrames(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	frames, done := make(chan *machine.Frame), make(chan error, 1)
 	go func() {
-		done <- FollowFrames(ctx, i.Config, func(f *machine.Frame) bool {
+		done <- FollowFrames(ctx, i.Config, all, func(f *machine.Frame) bool {
 			select {
 			case frames <- f:
 				return true

@@ -54,7 +54,7 @@ func (r *replayer) livesIn(ctx context.Context, dir string) (l lives, err error)
 	for _, c := range r.o.Jobs {
 		ids = append(ids, c.JobID)
 	}
-	sources, err := analysis.Open(ctx, r.cfg, ask, ids...)
+	sources, err := analysis.Open(ctx, r.cfg, analysis.Viewer{All: true}, ask, ids...)
 	if err != nil {
 		return l, err
 	}

@@ -14,6 +14,7 @@ import (
 type history struct {
 	jobID string
 	n     int
+	mine  func(*schemas.JobSummary) bool // summaries of namesakes are not
 
 	all   []*schemas.JobSummary
 	read  int       // summaries in windows that were read completely
@@ -28,7 +29,7 @@ type history struct {
 // add takes the summaries of the job, and no others. An undecodable one is passed over: the archive's footers and
 // `weir tail` show it.
 func (h *history) add(r *kgo.Record) error {
-	if s := JobSummary(r, h.jobID, false); s != nil {
+	if s := JobSummary(r, h.jobID, false); s != nil && h.mine(s) {
 		h.all = append(h.all, s)
 	}
 	return nil

@@ -35,8 +35,9 @@ type JobRow struct {
 }
 
 // Jobs returns the jobs that the scheduler knows or that had a summary in the last intervals, by id and restart.
-// Completed jobs without a recent summary are left out.
-func Jobs(ctx context.Context, cfg config.Config) ([]JobRow, error) {
+// Completed jobs without a recent summary are left out. Jobs are left out, too, for which may is false: it takes the
+// scheduler's record, or nil if there is none, and the last millisecond of the last interval, or now if there is none.
+func Jobs(ctx context.Context, cfg config.Config, may func(j *schemas.Job, ms int64) bool) ([]JobRow, error) {
 	ctx, cancel := context.WithTimeout(ctx, ReadTimeout)
 	defer cancel()
 	r, err := Open(ctx, cfg)
@@ -52,7 +53,14 @@ func Jobs(ctx context.Context, cfg config.Config) ([]JobRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return jobRows(known, last), nil
+	now := time.Now().UnixMilli()
+	return slices.DeleteFunc(jobRows(known, last), func(r JobRow) bool {
+		at := now
+		if r.IntervalStart != nil {
+			at = *r.IntervalStart + *r.IntervalMs - 1
+		}
+		return !may(known[schemas.JobKey{JobID: r.JobID, Restart: r.Restart}], at)
+	}), nil
 }
 
 // LastSummaries returns the last summary of each job that had one in the last intervals. Keep reduces each summary to
@@ -166,19 +174,21 @@ func Job(ctx context.Context, cfg config.Config, jobID string, n int) (rows []sc
 		return nil, "", err
 	}
 	defer r.Close()
-	return r.NewestRows(ctx, jobID, n, func(ctx context.Context) (map[schemas.JobKey]*schemas.Job, error) {
+	all := func(*schemas.JobSummary) bool { return true }
+	return r.NewestRows(ctx, jobID, n, all, func(ctx context.Context) (map[schemas.JobKey]*schemas.Job, error) {
 		return r.jobs(ctx, func(record *kgo.Record) bool { return isOf(record, jobID) })
 	})
 }
 
-// NewestRows is Job. The function records returns the job's records, and is called if they are needed.
-func (r *Reader) NewestRows(ctx context.Context, jobID string, n int,
+// NewestRows is Job for the summaries that mine accepts. The function records returns the job's records, and is called
+// if they are needed.
+func (r *Reader) NewestRows(ctx context.Context, jobID string, n int, mine func(*schemas.JobSummary) bool,
 	records func(context.Context) (map[schemas.JobKey]*schemas.Job, error),
 ) (rows []schemas.Row, why string, err error) {
 	limited, cancel := context.WithTimeout(ctx, ReadTimeout)
 	defer cancel()
 	cfg := r.Config
-	now, h := time.Now(), history{jobID: jobID, n: n}
+	now, h := time.Now(), history{jobID: jobID, n: n, mine: mine}
 	// Rows of the last intervals may not be there yet.
 	window := max(time.Minute, time.Duration(min(n, int(longest/cfg.Interval))+4)*cfg.Interval)
 	var failed error

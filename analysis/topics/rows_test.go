@@ -111,7 +111,7 @@ func TestWhatIsNoSummaryIsPassedOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, h := newest{map[string]*schemas.JobSummary{}, map[string]bool{}, bare}, history{jobID: "j", n: 1}
+	n, h := newest{map[string]*schemas.JobSummary{}, map[string]bool{}, bare}, history{jobID: "j", mine: everySummary, n: 1}
 	for _, value := range [][]byte{nil, []byte("rubbish"), watermark, watermark[:11]} {
 		r := &kgo.Record{Key: []byte("j/0"), Value: value}
 		if err := cmp.Or(n.add(r), h.add(r)); err != nil {
@@ -139,7 +139,7 @@ func TestHistoryIsTheLastIntervals(t *testing.T) {
 	for seed := range uint64(600) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		log := someJobs(r, now)
-		h := history{jobID: "j0", n: r.IntN(8)}
+		h := history{jobID: "j0", mine: everySummary, n: r.IntN(8)}
 		var all []*schemas.JobSummary
 		known := map[schemas.JobKey]*schemas.Job{}
 		for _, w := range log {
@@ -192,7 +192,7 @@ func TestHistoryIsTheLastIntervals(t *testing.T) {
 	if len(ended) != 3 {
 		t.Errorf("the cases are not all there: %v", ended)
 	}
-	h := history{jobID: "j", n: 2, since: time.UnixMilli(now)}
+	h := history{jobID: "j", mine: everySummary, n: 2, since: time.UnixMilli(now)}
 	if fewer := h.fewer(config.Default()); fewer != "job j has 0 of 2 intervals: "+
 		"what was written before 2023-11-14T22:13:20Z was not read "+
 		"within 1m0s; the archive may have it" {

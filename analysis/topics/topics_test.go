@@ -121,7 +121,7 @@ func TestFirstContact(t *testing.T) {
 			return Tail(ctx, cfg, "jobs", true, func(TailRecord) bool { return true })
 		},
 		"follow": func(ctx context.Context) error { return Follow(ctx, cfg, func(IntervalLine) bool { return true }) },
-		"jobs":   func(ctx context.Context) error { _, err := Jobs(ctx, cfg); return err },
+		"jobs":   func(ctx context.Context) error { _, err := Jobs(ctx, cfg, everyJob); return err },
 		"job":    func(ctx context.Context) error { _, _, err := Job(ctx, cfg, "j", 1); return err },
 	}
 	for name, call := range each {

@@ -29,6 +29,7 @@ type ConfigFlags struct {
 	Found   string // the file that was read; empty if none was
 	Reads   bool   // the command only reads topics: without a configuration it uses the `weir up` of this directory
 	Command *cobra.Command
+	Given   *config.Config // of a service that runs the command; nil: the command reads one
 }
 
 // Add adds the flag to a command.
@@ -87,6 +88,9 @@ func (f *ConfigFlags) read() (cfg config.Config, file string, err error) {
 
 // Load reads the configuration of a command that asks brokers.
 func (f *ConfigFlags) Load() (config.Config, error) {
+	if f.Given != nil {
+		return *f.Given, nil
+	}
 	cfg, file, err := f.read()
 	if err != nil {
 		return cfg, err

@@ -24,7 +24,11 @@ import (
 	"github.com/weirhpc/weir/commands/cli"
 )
 
-var errNoJobs = errors.New("none of the jobs has an interval; `weir jobs` lists the jobs with intervals")
+var (
+	errNoJobs    = errors.New("none of the jobs has an interval; `weir jobs` lists the jobs with intervals")
+	errNoTask    = errors.New("no job is one of the tasks")
+	errManyTasks = errors.New("too many tasks")
+)
 
 // maxTasks bounds the tasks of a job array that are shown at once.
 const maxTasks = 10_000
@@ -139,7 +143,7 @@ func taskIDs(ctx context.Context, sources *analysis.Sources, args []string) (ids
 		case tasks == nil:
 			tasks = slices.Sorted(maps.Keys(found))
 		case !slices.ContainsFunc(tasks, func(task int64) bool { return found[task] != "" }):
-			return nil, fmt.Errorf("no job is one of the tasks %s", arg)
+			return nil, fmt.Errorf("%w %s", errNoTask, arg)
 		}
 		for _, task := range tasks {
 			if job, is := found[task]; is {
@@ -147,8 +151,8 @@ func taskIDs(ctx context.Context, sources *analysis.Sources, args []string) (ids
 			}
 		}
 		if len(ids) > maxTasks {
-			return nil, fmt.Errorf("job array %s has %d tasks: name at most %d at once, such as %s_[1-%d]", id,
-				len(found), maxTasks, id, maxTasks)
+			return nil, fmt.Errorf("%w: job array %s has %d: name at most %d at once, such as %s_[1-%d]", errManyTasks,
+				id, len(found), maxTasks, id, maxTasks)
 		}
 	}
 	return ids, nil

@@ -216,7 +216,7 @@ func TestArchiveOfOthers(t *testing.T) {
 		}
 	}()
 	<-done
-	_, err := analysis.LoadLines(t.Context(), cfg, analysis.ListAsk{Dir: analysis.NoArchive})
+	_, err := analysis.LoadLines(t.Context(), cfg, analysis.Viewer{All: true}, analysis.ListAsk{Dir: analysis.NoArchive})
 	if err != nil {
 		t.Error(err)
 	}

@@ -104,7 +104,7 @@ func (f *compareFlags) run(c *cobra.Command, args []string) error {
 	if ask.Dir, ask.Topic, err = f.Where(c, cfg); err != nil {
 		return err
 	}
-	sources, err := analysis.Open(c.Context(), cfg, ask, numbers(args)...)
+	sources, err := analysis.Open(c.Context(), cfg, everybody(), ask, numbers(args)...)
 	if err != nil {
 		return err
 	}

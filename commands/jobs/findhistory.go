@@ -37,14 +37,15 @@ func FindHistory(ctx context.Context, cfg config.Config, f *FindFlags, w io.Writ
 		return err
 	}
 	var found []foundJob
-	judged, err := analysis.History(ctx, cfg, f.Dir, set, since, func(j rules.Job, all []schemas.Finding) error {
+	note := func(j rules.Job, all []schemas.Finding) error {
 		for i := range all {
 			if all[i].Rule == f.Rule && all[i].State == schemas.FindingOpen {
 				found = append(found, foundJob{findingOf(&all[i]), j.User, j.Account, j.Queue})
 			}
 		}
 		return nil
-	})
+	}
+	judged, err := analysis.History(ctx, cfg, everybody(), f.Dir, set, since, note)
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func FindLike(ctx context.Context, cfg config.Config, f *FindFlags, w io.Writer)
 	if err != nil {
 		return cli.Usage(err)
 	}
-	all, err := analysis.Like(ctx, cfg, analysis.LikeAsk{
+	all, err := analysis.Like(ctx, cfg, everybody(), analysis.LikeAsk{
 		Dir: f.Dir, JobID: f.Like, Since: since, Queue: f.Queue, Limit: f.Limit,
 	})
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 
 // jobFlags are the flags of weir job.
 type jobFlags struct {
+	asker
 	reading.ReadFlags
 	reading.StyleFlags
 	last                    int
@@ -36,8 +37,10 @@ type jobFlags struct {
 }
 
 // NewJob returns the command weir job.
-func NewJob() *cobra.Command {
-	var f jobFlags
+func NewJob() *cobra.Command { return direct(newJob) }
+
+func newJob(by asker) *cobra.Command {
+	f := jobFlags{asker: by}
 	c := &cobra.Command{
 		Use:   "job ID...",
 		Short: "Show how well a job used its hardware, and what its user may change",
@@ -72,8 +75,9 @@ are the columns of the archive. The rows come from the topic, or with --dir from
 			return f.run(c, args)
 		},
 	}
+	f.Given = by.cfg
 	f.ReadFlags.Add(c)
-	f.StyleFlags.Add(c)
+	f.Define(c)
 	c.Flags().IntVarP(&f.last, "last", "n", 3, "show the rows of the last `N` intervals")
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "intervals" { // the earlier name of --last
@@ -170,7 +174,7 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 		return cli.Usage(errors.New("the topic holds the last rows only: name the archive with --dir, " +
 			"or leave --from, --to and --restart out"))
 	}
-	sources, err := analysis.Open(c.Context(), cfg, ask, numbers(args)...)
+	sources, err := analysis.Open(c.Context(), cfg, f.viewer, ask, numbers(args)...)
 	if err != nil {
 		return err
 	}
@@ -203,7 +207,7 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	}
 	if f.html != "" {
 		cfg.Machine = sources.Machine()
-		return jobsPage(c.Context(), cfg, ask, f.html, jobs)
+		return jobsPage(c.Context(), cfg, f.viewer, ask, f.html, jobs)
 	}
 	return f.show(out, style, set, jobs)
 }

@@ -29,6 +29,7 @@ import (
 
 // jobsFlags are the flags of weir jobs.
 type jobsFlags struct {
+	asker
 	reading.ReadFlags
 	reading.StyleFlags
 	sort, user, account, queue, finding, since string
@@ -37,7 +38,13 @@ type jobsFlags struct {
 
 // NewJobs returns the command weir jobs.
 func NewJobs() *cobra.Command {
-	var f jobsFlags
+	c := direct(newJobs)
+	cli.Offer(c, "sort", analysis.Sorts()...)
+	return c
+}
+
+func newJobs(by asker) *cobra.Command {
+	f := jobsFlags{asker: by}
 	c := &cobra.Command{
 		Use:   "jobs",
 		Short: "Show the jobs: how well they use their cores, and the worst problem of each",
@@ -73,8 +80,9 @@ of each job, and its completeness.`,
 			return f.run(c, ask)
 		},
 	}
+	f.Given = by.cfg
 	f.ReadFlags.Add(c)
-	f.StyleFlags.Add(c)
+	f.Define(c)
 	c.Flags().StringVar(&f.sort, "sort", "", "worst `KEY` first: "+strings.Join(analysis.Sorts(), ", ")+
 		", METRIC.d5, METRIC.mean")
 	c.Flags().StringVar(&f.user, "user", "", "only jobs of user `NAME`")
@@ -83,7 +91,6 @@ of each job, and its completeness.`,
 	c.Flags().StringVar(&f.finding, "finding", "", "only jobs for which `RULE` holds")
 	c.Flags().StringVar(&f.since, "since", "", "jobs that ran since `TIME`: 24h or 7d ago, or a date of UTC")
 	c.Flags().IntVar(&f.limit, "limit", 0, "at most `N` jobs (default: all)")
-	cli.Offer(c, "sort", analysis.Sorts()...)
 	return c
 }
 
@@ -123,7 +130,7 @@ func (f *jobsFlags) run(c *cobra.Command, ask analysis.ListAsk) error {
 			ask.Rules = append(ask.Rules, set.Rules[i].ID)
 		}
 	}
-	lists, err := analysis.LoadLines(c.Context(), cfg, ask)
+	lists, err := analysis.LoadLines(c.Context(), cfg, f.viewer, ask)
 	switch {
 	case errors.Is(err, analysis.ErrSort):
 		return cli.Usage(fmt.Errorf("--sort: %w", err))
@@ -136,7 +143,7 @@ func (f *jobsFlags) run(c *cobra.Command, ask analysis.ListAsk) error {
 	if !f.AsJSON && !f.AsCSV {
 		return term.Jobs(out, lists, style)
 	}
-	last, err := lastIntervals(c.Context(), cfg, ask)
+	last, err := lastIntervals(c.Context(), cfg, f.viewer, ask)
 	if err != nil {
 		return err
 	}
@@ -148,12 +155,15 @@ func (f *jobsFlags) chosen() bool {
 	return f.limit > 0 || cmp.Or(f.user, f.account, f.queue, f.finding, f.since) != ""
 }
 
-// lastIntervals returns the last summary of each job in the topic, or nothing if no broker is asked.
-func lastIntervals(ctx context.Context, cfg config.Config, ask analysis.ListAsk) ([]topics.JobRow, error) {
+// lastIntervals returns the last summary of each job in the topic that the viewer may see, or nothing if no broker is
+// asked.
+func lastIntervals(ctx context.Context, cfg config.Config, v analysis.Viewer, ask analysis.ListAsk) (
+	[]topics.JobRow, error,
+) {
 	if !ask.Topic {
 		return nil, nil
 	}
-	return topics.Jobs(ctx, cfg)
+	return topics.Jobs(ctx, cfg, v.MayAt)
 }
 
 // jobLine is a job for programs. Unknown values are null.

@@ -33,7 +33,9 @@ const (
 )
 
 // jobsPage writes the page of a job, or of several together. Ranks come from the archive, if there is one.
-func jobsPage(ctx context.Context, cfg config.Config, ask analysis.Ask, file string, jobs []*view.Job) error {
+func jobsPage(ctx context.Context, cfg config.Config, v analysis.Viewer, ask analysis.Ask, file string,
+	jobs []*view.Job,
+) error {
 	j := jobs[0]
 	if len(jobs) > 1 {
 		all, err := view.Merge(jobs)
@@ -45,7 +47,7 @@ func jobsPage(ctx context.Context, cfg config.Config, ask analysis.Ask, file str
 	if ask.Dir == "" {
 		return jobPage(file, j, nil)
 	}
-	peers, err := analysis.LoadPeers(ctx, cfg, ask.Dir, j, peerDays)
+	peers, err := analysis.LoadPeers(ctx, cfg, v, ask.Dir, j, peerDays)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("comparing the job with others: %w", err)
 	}

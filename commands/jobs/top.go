@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/naming"
 
@@ -36,7 +37,13 @@ type topFlags struct {
 
 // NewTop returns the command weir top.
 func NewTop() *cobra.Command {
-	f := topFlags{ConfigFlags: cli.ConfigFlags{Reads: true}}
+	c := direct(newTop)
+	cli.Offer(c, "sort", term.TopSorts...)
+	return c
+}
+
+func newTop(by asker) *cobra.Command {
+	f := topFlags{ConfigFlags: cli.ConfigFlags{Reads: true, Given: by.cfg}}
 	c := &cobra.Command{
 		Use:   "top",
 		Short: "Watch the machine and its jobs, interval by interval",
@@ -69,19 +76,18 @@ prints the newest interval.`,
 				Late: 2*cfg.Interval + usualDelay,
 			}
 			if f.once || !cli.IsTerminal(cli.OutputFile(c.OutOrStdout())) || !cli.IsTerminal(os.Stdin) {
-				return topOnce(c.Context(), out, cfg, o)
+				return topOnce(c.Context(), out, cfg, by.viewer, o)
 			}
-			return topScreen(c.Context(), cfg, o)
+			return topScreen(c.Context(), cfg, by.viewer, o)
 		},
 	}
 	f.ConfigFlags.Add(c)
-	f.StyleFlags.Add(c)
+	f.Define(c)
 	c.Flags().BoolVar(&f.once, "once", false, "print the newest interval, and end")
 	c.Flags().StringVar(&f.user, "user", "", "only jobs of user `NAME`")
 	c.Flags().StringVar(&f.queue, "queue", "", "only jobs of queue `NAME`")
 	c.Flags().StringVar(&f.metric, "metric", inuse.TopMetric, "show the deciles of `METRIC`")
 	c.Flags().StringVar(&f.sort, "sort", term.TopSorts[0], "sort by `KEY`: "+strings.Join(term.TopSorts, ", "))
-	cli.Offer(c, "sort", term.TopSorts...)
 	return c
 }
 
@@ -98,8 +104,8 @@ func (f *topFlags) check() error {
 // usualDelay is a generous bound for the time between the end of an interval and its summary.
 const usualDelay = 10 * time.Second
 
-func topOnce(ctx context.Context, w io.Writer, cfg config.Config, o term.TopOptions) error {
-	frame, err := overview.NewestFrame(ctx, cfg)
+func topOnce(ctx context.Context, w io.Writer, cfg config.Config, v analysis.Viewer, o term.TopOptions) error {
+	frame, err := overview.NewestFrame(ctx, cfg, v.MayAt)
 	if err != nil {
 		return err
 	}
@@ -119,7 +125,7 @@ func topOnce(ctx context.Context, w io.Writer, cfg config.Config, o term.TopOpti
 var errQuit = errors.New("quit")
 
 // topScreen shows frames until the person quits, or the reader ends.
-func topScreen(ctx context.Context, cfg config.Config, o term.TopOptions) error {
+func topScreen(ctx context.Context, cfg config.Config, v analysis.Viewer, o term.TopOptions) error {
 	screen, err := term.NewScreen()
 	if err != nil {
 		return err
@@ -130,7 +136,7 @@ func topScreen(ctx context.Context, cfg config.Config, o term.TopOptions) error 
 	group.Go(func() error {
 		defer close(frames)
 		defer usable(screen.Fini)
-		err := overview.FollowFrames(ctx, cfg, func(f *system.Frame) bool {
+		err := overview.FollowFrames(ctx, cfg, v.MayAt, func(f *system.Frame) bool {
 			select {
 			case frames <- f:
 				return true

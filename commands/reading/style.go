@@ -27,12 +27,20 @@ type StyleFlags struct {
 // whenColored are the values of --color.
 var whenColored = []string{"auto", "always", "never"}
 
-// Add adds the flags to a command.
+// Add adds the flags to a command, and their values to the completion of a shell.
 func (f *StyleFlags) Add(c *cobra.Command) {
+	f.Define(c)
+	OfferColors(c)
+}
+
+// OfferColors offers the values of --color to a shell.
+func OfferColors(c *cobra.Command) { cli.Offer(c, "color", whenColored...) }
+
+// Define adds the flags alone. Cobra keeps each completion for the life of the process.
+func (f *StyleFlags) Define(c *cobra.Command) {
 	c.Flags().IntVar(&f.width, "width", 0, "write lines of `N` characters (default: those of the terminal, else 80)")
 	c.Flags().BoolVar(&f.ascii, "ascii", false, "draw with ASCII alone (default: if the locale is not UTF-8)")
 	c.Flags().StringVar(&f.color, "color", "auto", "colour words: `WHEN` is auto (on a terminal), always or never")
-	cli.Offer(c, "color", whenColored...)
 }
 
 // Style returns the style that suits the reader, and the writer for it.
@@ -47,7 +55,7 @@ func (f *StyleFlags) Style(c *cobra.Command) (term.Style, io.Writer, error) {
 	out := c.OutOrStdout()
 	file := cli.OutputFile(out)
 	s := term.Style{
-		Width: cmp.Or(f.width, columns(file)), ASCII: f.ascii || !cli.IsUTF8(os.Getenv),
+		Width: cmp.Or(f.width, columns(file)), ASCII: f.ascii || !c.Flags().Changed("ascii") && !cli.IsUTF8(os.Getenv),
 		Color: f.color == "always" || f.color == "auto" && cli.IsColored(os.Getenv) && cli.IsTerminal(file),
 		Where: where(c),
 	}

@@ -16,6 +16,7 @@ type Frame struct {
 	StartMs, IntervalMs int64
 	Seen, Expected      int64 // nodes; 0: the summary of the whole machine is missing
 	Cores               Cores // in this interval
+	Part                bool  // the reader may not see all jobs, and so no sums of the machine
 	Metrics             []string
 	Jobs                []FrameJob // by id
 }
@@ -67,6 +68,14 @@ type Known struct {
 	Type        func(nodes []string) config.NodeType
 	Threads     func(nodes []string) int // of a core; 0: not known
 	MachineHour float64                  // cores of the machine; 0: not configured
+	// May reports whether the reader of the frame may see a measurement of a job, by its record, which is nil if there
+	// is none, and the last millisecond of its interval. Nil: every one.
+	May func(j *schemas.Job, ms int64) bool
+}
+
+// may reports whether the reader of the frame may see an interval under a number.
+func (k *Known) may(key schemas.JobKey, startMs, lengthMs int64) bool {
+	return k.May == nil || k.May(k.Jobs[key], startMs+lengthMs-1)
 }
 
 // pastIntervals is the number of medians that a frame remembers.
@@ -81,16 +90,20 @@ type pastKey struct {
 }
 
 // Fold takes the summaries of one interval, which must be later than all before, and returns its frame. Without
-// summaries it returns nil.
+// summaries it returns nil. A reader who may not see all jobs gets no numbers of the whole machine.
 func (l *Live) Fold(summaries []*schemas.JobSummary, k *Known) *Frame {
 	if len(summaries) == 0 {
 		return nil
 	}
 	first := summaries[0]
 	f := &Frame{Cluster: first.Cluster, StartMs: first.IntervalStart, IntervalMs: first.IntervalMs}
+	f.Part = k.May != nil && !k.May(nil, f.StartMs)
 	past, metrics := map[pastKey][]float64{}, map[string]bool{}
 	var cores hours
 	for _, s := range summaries {
+		if !k.may(schemas.JobKey{JobID: s.JobID, Restart: s.Restart}, s.IntervalStart, s.IntervalMs) {
+			continue
+		}
 		if s.JobID == schemas.JobSystem || s.JobID == schemas.JobRest {
 			if h, ok := hourOf(s); ok {
 				cores.add(h)
@@ -117,7 +130,9 @@ func (l *Live) Fold(summaries []*schemas.JobSummary, k *Known) *Frame {
 	}
 	l.past = past // forgets jobs that are gone
 	f.Cores = cores.cores()
-	if k.MachineHour > 0 {
+	if f.Part {
+		f.Cores = Cores{}
+	} else if k.MachineHour > 0 {
 		machine := k.MachineHour * float64(f.IntervalMs) / 3.6e6
 		notSeen := max(0, machine-f.Cores.Seen)
 		f.Cores.Machine, f.Cores.NotSeen = &machine, &notSeen
@@ -166,7 +181,11 @@ func frameJob(s *schemas.JobSummary, k *Known) FrameJob {
 			node = k.Type(of.Nodes)
 		}
 	}
-	j.Findings = k.Findings[j.JobKey]
+	for _, found := range k.Findings[j.JobKey] {
+		if k.may(j.JobKey, found.AsOf, found.IntervalMs) {
+			j.Findings = append(j.Findings, found)
+		}
+	}
 	for i := range s.Metrics {
 		from := &s.Metrics[i]
 		m := FrameMetric{Name: from.Name, Unit: from.Unit, Scope: from.Scope, Mean: from.Mean}

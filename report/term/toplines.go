@@ -33,6 +33,9 @@ func (v *topView) lines() []line {
 func (v *topView) table(rows int) []line {
 	from := v.scroll(rows)
 	lines := []line{v.header(), v.machine(), v.columns()}
+	if v.frame.Part {
+		lines = []line{v.header(), v.columns()}
+	}
 	low, high := v.scale()
 	for _, j := range v.jobs[from:min(from+rows, len(v.jobs))] {
 		l := v.cutLine(v.row(j, low, high))
@@ -58,6 +61,8 @@ func (v *topView) scroll(rows int) int {
 // nobody returns the reason for an empty list of jobs.
 func (v *topView) nobody() string {
 	switch {
+	case len(v.frame.Jobs) == 0 && v.frame.Part:
+		return "No job of yours has a summary of this interval."
 	case len(v.frame.Jobs) == 0:
 		return "No job has a summary of this interval."
 	case v.found:
