@@ -58,7 +58,7 @@ func TestPlanAndTicksAgree(t *testing.T) {
 		tree, p := topology.Regular(sizes...), 1+r.IntN(8)
 		jobs := randomMix(r, tree)
 		lMax := 2 + r.IntN(20)
-		lim := assign.Limits{LMax: lMax, LDist: 1 + r.IntN(lMax), LocalMax: r.IntN(3), Literal: seed%3 == 0}
+		lim := assign.Limits{LMax: lMax, LDist: 1 + r.IntN(lMax), LocalMax: r.IntN(4) - 1, Literal: seed%3 == 0}
 		log := routeLog{}
 		routes, _ := plan(assign.NewLayout(tree, p, nil), jobs, nil, lim, log)
 		changed, gone := log.changes(routes, 1000, 1)

@@ -182,6 +182,8 @@ func (p *Preview) explain(b *strings.Builder, j int) {
 	nearest := p.layout.Nearest(t.Nodes)
 	distance := p.layout.Distance(t.Nodes, p.b.Placed[j].At)
 	switch {
+	case len(t.Nodes) == 1 && p.limits.LocalMax < 0:
+		b.WriteString("EXACT: it has one node, and balance.local_max is -1, so no job is reduced on its node\n")
 	case len(t.Nodes) == 1:
 		b.WriteString("EXACT: it has one node, but balance.local_max others are reduced on theirs\n")
 	case p.limits.Literal && job.Method == schemas.MethodExact:

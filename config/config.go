@@ -85,7 +85,7 @@ type Balance struct {
 	NodeBytes          int64 `mapstructure:"node_bytes"`            // bytes of a node in an interval, until measured
 	// LDist is the number of nodes of a split job that the literal algorithm gives one collector. 0: 0.9 l_max.
 	LDist    int `mapstructure:"l_dist"`
-	LocalMax int `mapstructure:"local_max"` // jobs of one node that are reduced there; 0: all
+	LocalMax int `mapstructure:"local_max"` // jobs of one node that are reduced there; 0: all, -1: none
 
 	DropDir string `mapstructure:"drop_dir"` // directory of the files from prolog and epilog; empty: none
 	Slurm   Slurm  `mapstructure:"slurm"`

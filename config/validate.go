@@ -174,7 +174,7 @@ func (b *Balance) validate(f *findings, collectorNodes int) {
 	if b.LDist != 0 && collectorNodes > 0 { // otherwise balance.l_max is wrong already
 		f.within("balance.l_dist", int64(b.LDist), 1, int64(collectorNodes))
 	}
-	f.within("balance.local_max", int64(b.LocalMax), 0, 1_000_000)
+	f.within("balance.local_max", int64(b.LocalMax), -1, 1_000_000)
 	for _, n := range b.Nodes {
 		f.name("balance.nodes", n)
 	}

@@ -24,7 +24,7 @@ func (t *Task) load() int64 { return t.PerNode * int64(len(t.Nodes)) }
 type Limits struct {
 	LMax     int    // load; a job with more is spread over several collectors
 	LDist    int    // nodes that each of these collectors is meant to take. PerSyst's only
-	LocalMax int    // jobs of one node that are reduced there, others send values; 0: all
+	LocalMax int    // jobs of one node that are reduced there, others send values; 0: all, -1: none
 	Literal  bool   // PerSyst's algorithms in place of weir's
 	lost     []bool // collectors that take nothing; nil: none. Weir's only
 	Still    bool   // loads are guessed: no job leaves a collector because of them. Weir's only

@@ -239,7 +239,7 @@ func TestAssignEqualsTheText(t *testing.T) {
 		l := regular(nodes, (nodes+collectors-1)/collectors, 1+r.IntN(4), collectors)
 		jobs := randomJobs(r, nodes, r.IntN(15))
 		lMax := 2 + r.IntN(nodes+1)
-		lim := Limits{LMax: lMax, LDist: 1 + r.IntN(lMax), LocalMax: r.IntN(4)}
+		lim := Limits{LMax: lMax, LDist: 1 + r.IntN(lMax), LocalMax: r.IntN(5) - 1}
 		wantSame(t, seed, literal(l, jobs, lim), placeLiteral(l, jobs, lim))
 	}
 }
@@ -250,7 +250,8 @@ func TestLiteralHonoursLocalMax(t *testing.T) {
 	l := regular(8, 4, 2, 2)
 	jobs := [][]int32{{0}, {1}, {2, 3}, {4}, {5}}
 	for most, want := range map[int]string{
-		0: "true true false true true", 1: "true false false false false",
+		-1: "false false false false false",
+		0:  "true true false true true", 1: "true false false false false",
 		3: "true true false true false", 9: "true true false true true",
 	} {
 		lim := Limits{LMax: 4, LDist: 4, LocalMax: most, Literal: true}

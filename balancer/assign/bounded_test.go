@@ -41,7 +41,7 @@ func TestQuickEqualsLiteral(t *testing.T) {
 		}
 		jobs := randomJobs(r, nodes, r.IntN(40))
 		lMax := 2 + r.IntN(nodes+1)
-		lim := Limits{LMax: lMax, LDist: 1 + r.IntN(lMax), LocalMax: r.IntN(6)}
+		lim := Limits{LMax: lMax, LDist: 1 + r.IntN(lMax), LocalMax: r.IntN(7) - 1}
 		wantSame(t, seed, placeLiteral(l, jobs, lim), placeNearLinear(l, jobs, lim))
 	}
 }
@@ -432,6 +432,9 @@ func TestBoundedCases(t *testing.T) {
 			{Nodes: nodes("9"), PerNode: 1, Local: true},
 			{Nodes: nodes("6"), PerNode: 1},
 		}, Limits{LMax: 8, LocalMax: 2}, "local; local; collector 1"},
+		"none is local": {
+			[]Task{{Nodes: nodes("5"), PerNode: 1, Local: true}}, Limits{LMax: 8, LocalMax: -1}, "collector 1",
+		},
 		"local before, no more": {[]Task{
 			{Nodes: nodes("5"), PerNode: 1},
 			{Nodes: nodes("9"), PerNode: 1, Local: true},

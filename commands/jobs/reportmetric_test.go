@@ -142,7 +142,7 @@ func TestReportReachesTheArchive(t *testing.T) {
 			continue
 		}
 		found[r.Metric]++
-		if r.Unit != unit || r.Scope != "node" || r.Method != "NODE" || r.Count != 1 ||
+		if r.Unit != unit || r.Scope != "node" || r.Method != "EXACT" || r.Count != 1 ||
 			r.Metric == "loss" && r.Mean != -1.5 || r.Metric == "shell_steps_per_second" && r.Mean != 20 ||
 			strings.HasSuffix(r.Metric, "_steps_per_second") && r.Mean <= 0 {
 			t.Errorf("%+v", r)

@@ -35,7 +35,7 @@ hundreds of gigabytes a day.
 It is optional, and may be off for a week. It goes on where it ended, or where the topic now begins, and records the
 gap between the two. At its first start it reads everything in the topic, but at most samples.retention.
 
-Jobs of one node that are reduced on their node have no values. balance.local_max: 1 gets them for almost all jobs.`,
+Jobs of one node that are reduced on their node have no values. balance.local_max: -1 gets them for all jobs.`,
 		Example: `  weir samples --config /etc/weir/samples.yaml
   weir samples --config /etc/weir/samples.yaml --since 1h`,
 	}, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {

@@ -122,6 +122,9 @@ func (f upFlags) Config(c *cobra.Command) (config.Config, error) {
 	d.Agent.ReportDir = filepath.Join(dir, "report")
 	d.Sink.Period = 10 * time.Second // a person waits for the first file
 	d.Balance.JobsFile = f.jobs
+	if len(f.Load.Names()) == 0 {
+		d.Balance.LocalMax = -1 // so that weir replay computes metrics of the job host, as docs/replay.md does
+	}
 	d.Balance.LMax, d.Balance.LDist = f.Load.Limits(d.Balance.LMax, d.Balance.LDist)
 	cfg, err := config.Load(config.Source{
 		Environ: os.Environ(), Flags: c.Flags(), Defaults: d,
