@@ -11,6 +11,7 @@ import (
 
 	system "github.com/weirhpc/weir/report/machine"
 	"github.com/weirhpc/weir/report/term"
+	"github.com/weirhpc/weir/report/usage"
 
 	"github.com/weirhpc/weir/commands/archive"
 	"github.com/weirhpc/weir/commands/cli"
@@ -22,13 +23,14 @@ import (
 // NewReport returns the command weir report.
 func NewReport() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "report",
-		Short:   "Report on the whole machine over days or months",
-		Long:    "Reports on the whole machine over days or months, from the archive.",
-		Example: `  weir report system --from 2026-10-01 --to 2026-11-01`,
-		RunE:    cli.NeedsSubcommand,
+		Use:   "report",
+		Short: "Report on the machine, a user or an account over days or months",
+		Long:  "Reports on the machine, a user or an account over days or months, from the archive.",
+		Example: `  weir report system --from 2026-10-01 --to 2026-11-01
+  weir report user alice --month 2026-11`,
+		RunE: cli.NeedsSubcommand,
 	}
-	c.AddCommand(newReportSystem())
+	c.AddCommand(newReportSystem(), newReportUsage(usage.User), newReportUsage(usage.Account))
 	return c
 }
 
@@ -96,28 +98,29 @@ func (f *systemFlags) read(c *cobra.Command) (*system.Report, error) {
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
-	cfg, err := f.archiveAlone(&ask)
+	cfg, dir, err := archiveAlone(&f.ReadFlags)
 	if err != nil {
 		return nil, err
 	}
+	ask.Dir = dir
 	if ask.Set, err = reading.RuleSet(cfg); err != nil {
 		return nil, cli.Usage(err)
 	}
 	return overview.Load(c.Context(), cfg, ask)
 }
 
-// archiveAlone returns the configuration, and sets the archive's directory. It needs no brokers.
-func (f *systemFlags) archiveAlone(ask *overview.Ask) (cfg config.Config, err error) {
+// archiveAlone returns the configuration, and the directory of the archive. It needs no brokers.
+func archiveAlone(f *reading.ReadFlags) (cfg config.Config, dir string, err error) {
 	if f.Dir != "" {
 		cfg, err = f.Load()
-		ask.Dir = f.Dir
-		return cfg, err
+		return cfg, f.Dir, err
 	}
 	archive := archive.Flags{ConfigFlags: f.ConfigFlags}
-	if ask.Dir, _, err = archive.Load(); err != nil {
-		return cfg, err
+	if dir, _, err = archive.Load(); err != nil {
+		return cfg, "", err
 	}
-	return f.Local()
+	cfg, err = f.Local()
+	return cfg, dir, err
 }
 
 func (f *systemFlags) ask(now time.Time) (a overview.Ask, err error) {

@@ -124,7 +124,7 @@ func sideText(f *compare.Fact, i int) string {
 
 // hours writes core-hours or GPU-hours.
 func hours(v float64) string {
-	if math.Abs(v) < 9.95 {
+	if v != 0 && math.Abs(v) < 9.95 {
 		return fmt.Sprintf("%.1f", v)
 	}
 	return whole(v)

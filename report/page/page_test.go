@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/weirhpc/weir/report/chart"
 	"github.com/weirhpc/weir/report/compare"
 	"github.com/weirhpc/weir/report/machine"
+	"github.com/weirhpc/weir/report/usage"
 	"github.com/weirhpc/weir/report/view"
 )
 
@@ -54,6 +56,8 @@ func madeUpPages() map[string]func(testing.TB) []byte {
 		"system-hostile":  system(madeUpMachine(evil)),
 		"system-bare":     system(&machine.Input{}),
 		"compare":         compared(pair()),
+		"usage":           month("alice"),
+		"usage-hostile":   month(evil),
 		"compare-hostile": compared(hostile(), madeUp(24)),
 		"compare-bare":    compared(bare(), short()),
 	}
@@ -77,6 +81,32 @@ func pair() (a, b *view.Job) {
 		t.Lo, t.Hi, t.Mean = t.D, t.D, t.D[5]
 	}
 	return a, b
+}
+
+// month is the page of a month of an account with GPUs and power meters.
+func month(name string) func(testing.TB) []byte {
+	in := &usage.Input{
+		Kind: usage.Account, Name: name, Judged: true, Month: time.UnixMilli(dayStart).UTC().AddDate(0, 0, -20),
+	}
+	for i := range 12 {
+		from, _ := pair()
+		j := usage.Job{JobLine: from.Line(), CoresMeasuredH: 90_000, Findings: from.Findings[:i%3]}
+		j.JobID, j.User, j.Account, j.Name = fmt.Sprint(184223+i), name, name, name
+		j.End = new(in.Month.AddDate(0, -i/4, i).UnixMilli())
+		if i%2 == 0 {
+			j.Gpus, j.GPUsMeasuredH, j.GPUWastedH = new(int32(4)), 90, new(30.0)
+			j.Energy.Add("node_power", 500, 8640*64, 10)
+		}
+		in.Jobs = append(in.Jobs, j)
+	}
+	return func(t testing.TB) []byte {
+		t.Helper()
+		var w bytes.Buffer
+		if err := Usage(&w, usage.Compute(in), options); err != nil {
+			t.Fatal(err)
+		}
+		return w.Bytes()
+	}
 }
 
 func compared(a, b *view.Job) func(testing.TB) []byte {

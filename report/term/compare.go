@@ -91,7 +91,7 @@ func energy(joules float64) string {
 
 // hoursText writes core-hours or GPU-hours: whole ones, and one decimal below 10.
 func hoursText(v float64) string {
-	if math.Abs(v) < 9.95 {
+	if v != 0 && math.Abs(v) < 9.95 {
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	}
 	return count(whole(v))

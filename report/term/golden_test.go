@@ -17,6 +17,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 
 	"github.com/weirhpc/weir/report/compare"
+	"github.com/weirhpc/weir/report/usage"
 	"github.com/weirhpc/weir/report/view"
 	"github.com/weirhpc/weir/rules"
 )
@@ -55,6 +56,7 @@ var shows = map[string]func(w io.Writer, s Style) error{
 	"jobs-none": func(w io.Writer, s Style) error { return Jobs(w, &view.Lists{}, s) },
 	"array":     func(w io.Writer, s Style) error { return Several(w, tasks(), merged(), s) },
 	"compare":   func(w io.Writer, s Style) error { return Compared(w, compare.Jobs(finished(), fewer(), nil), s) },
+	"usage":     func(w io.Writer, s Style) error { return Usage(w, month("alice"), s) },
 	"compare-not": func(w io.Writer, s Style) error {
 		return Compared(w, compare.Jobs(made(), ended(), nil), s)
 	},
@@ -189,6 +191,30 @@ func merged() *view.Job {
 	return j
 }
 
+// month is a month of a user with GPUs and power meters, and of the months before.
+func month(name string) *usage.Report {
+	in := &usage.Input{
+		Kind: usage.Account, Name: name, Judged: true, Month: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC),
+		Until: time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC),
+	}
+	for i := range 8 {
+		from := finished()
+		line := from.Line()
+		j := usage.Job{JobLine: line, CoresMeasuredH: 97000, Findings: from.Findings[:i%4]}
+		end := in.Month.AddDate(0, -i/3, i).UnixMilli()
+		j.JobID, j.User, j.End, j.Start = fmt.Sprint(184223+i), name, &end, nil
+		if i%2 == 0 {
+			j.Gpus, j.GPUsMeasuredH, j.GPUWastedH = new(int32(4)), 90, new(30.0)
+			j.Energy.Add("node_power", 500, 8526*64, 10)
+		}
+		for k := range j.Findings {
+			j.Findings[k].Title = name
+		}
+		in.Jobs = append(in.Jobs, j)
+	}
+	return usage.Compute(in)
+}
+
 // finished is the made-up job after its end.
 func finished() *view.Job {
 	j := made()
@@ -228,6 +254,7 @@ func TestNamesDriveNothing(t *testing.T) {
 			"rules":    func(w io.Writer, s Style) error { return Rules(w, j, []rules.Rule{{ID: name}}, s) },
 			"jobs":     func(w io.Writer, s Style) error { return Jobs(w, l, s) },
 			"array":    func(w io.Writer, s Style) error { return Several(w, []*view.Job{j, j}, j, s) },
+			"usage":    func(w io.Writer, s Style) error { return Usage(w, month(name), s) },
 			"compare":  func(w io.Writer, s Style) error { return Compared(w, compare.Jobs(j, fewer(), nil), s) },
 		} {
 			for _, s := range []Style{{Width: 80}, {Width: 120}, {Width: 1}, {Width: 80, ASCII: true}} {
