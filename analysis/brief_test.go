@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,6 +79,16 @@ func TestBriefReadsNoInterval(t *testing.T) {
 	if other := brief("2"); other.Intervals != intervals || !other.Running {
 		t.Errorf("a job without a record: %+v", other)
 	}
+	of, err := Open(t.Context(), config.Default(), Viewer{User: "other"}, Ask{Dir: d.dir}, "1", "2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer of.Close()
+	for _, id := range []string{"1", "2"} {
+		if j, err := of.Brief(t.Context(), set, id, ask); !errors.Is(err, ErrNoJob) || j != nil {
+			t.Errorf("job %s, asked by another user: %+v, %v", id, j, err)
+		}
+	}
 	if err := os.RemoveAll(filepath.Join(d.dir, "summaries")); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +97,8 @@ func TestBriefReadsNoInterval(t *testing.T) {
 		t.Errorf("%+v, %+v", j.NotEvaluated, j.Findings)
 	}
 	if diff := cmp.Diff(long, j, cmpopts.EquateNaNs(), cmpopts.IgnoreUnexported(view.Job{}),
-		cmpopts.IgnoreFields(view.Job{}, "Complete", "ExactShare", "WorstRankError", "NotEvaluated", "Gaps"),
+		cmpopts.IgnoreFields(view.Job{}, "Complete", "ExactShare", "WorstRankError", "NotEvaluated",
+			"Gaps", "ByNode"),
 		cmpopts.IgnoreFields(view.Metric{}, "Bins"), cmpopts.IgnoreFields(view.Total{}, "PerNode", "Nodes", "Certified"),
 	); diff != "" {
 		t.Error(diff)

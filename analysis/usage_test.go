@@ -61,7 +61,7 @@ func TestUsageOfAMonth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := LoadLines(t.Context(), config.Default(), ListAsk{Dir: d.dir, User: "u"})
+	list, err := LoadLines(t.Context(), config.Default(), Viewer{All: true}, ListAsk{Dir: d.dir, User: "u"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +76,7 @@ func TestUsageOfAMonth(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := overview.UsageAsk{Dir: d.dir, Kind: usage.User, Name: "u", Month: month, Now: month.AddDate(0, 2, 0)}
+	ask.May = Viewer{All: true}.May
 	r, err := overview.Usage(t.Context(), config.Default(), ask)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +107,7 @@ func TestUsageOfAMonth(t *testing.T) {
 	if r, err = overview.Usage(t.Context(), config.Default(), ask); err != nil || r.Sum.Jobs != 1 || r.Found != 0 {
 		t.Errorf("an account, asked by its user v: %v, %+v", err, r)
 	}
-	ask.May, ask.Month = nil, month.AddDate(0, 1, 0)
+	ask.May, ask.Month = Viewer{All: true}.May, month.AddDate(0, 1, 0)
 	if r, err = overview.Usage(t.Context(), config.Default(), ask); err != nil || r.Sum.Jobs != 0 || r.Before[2].Jobs != 2 {
 		t.Errorf("the month after: %v, %+v", err, r)
 	}

@@ -13,7 +13,7 @@ import (
 
 // Question is a command whose output is wanted.
 type Question struct {
-	Command   string     // job, jobs or top
+	Command   string     // job, jobs, compare or top
 	Arguments []string   // job IDs, as the command takes them
 	Flags     url.Values // by their long names; a flag without a value is "true"
 	JSON      bool       // as with --json

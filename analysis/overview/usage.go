@@ -23,7 +23,7 @@ type UsageAsk struct {
 	Kind, Name string                  // usage.User or usage.Account
 	Month      time.Time               // the first moment of a month in UTC
 	Now        time.Time               // of the clock
-	May        func(*schemas.Job) bool // jobs that the asking person may see; nil: all
+	May        func(*schemas.Job) bool // analysis.Viewer.May: no other job counts
 }
 
 // Usage reads the data of a month of a user or an account, and of the months before: jobs, totals and findings of the
@@ -77,7 +77,7 @@ func (a *UsageAsk) asks(j *schemas.Job) bool {
 	if a.Kind == usage.Account {
 		owner = j.Account
 	}
-	return owner == a.Name && (a.May == nil || a.May(j))
+	return owner == a.Name && a.May(j)
 }
 
 // usageTotals reads the use and the power of the jobs.

@@ -30,7 +30,7 @@ type asker struct {
 // everybody is the viewer of a command that runs beside the archive: who can read its files sees all jobs.
 func everybody() analysis.Viewer { return analysis.Viewer{All: true} }
 
-// direct returns a command that a person runs. Here weir job, jobs and top begin.
+// direct returns a command that a person runs. Here weir job, jobs, compare and top begin.
 func direct(command func(asker) *cobra.Command) *cobra.Command {
 	c := command(asker{viewer: everybody()})
 	reading.OfferColors(c)
@@ -47,6 +47,7 @@ type answered struct {
 // command go on without end.
 func answers() map[string]answered {
 	return map[string]answered{
+		"compare": {newCompare, []string{"anyway", "ascii"}},
 		"job": {newJob, []string{
 			"ascii", "correlate", "findings", "from", "last", "metrics", "restart", "rules", "to", "totals",
 		}},
@@ -58,7 +59,8 @@ func answers() map[string]answered {
 // mostArguments bounds the jobs that a question names.
 const mostArguments = 100
 
-// Ask returns the answers of the console: the output of `weir job`, `weir jobs` and `weir top --once` for a viewer,
+// Ask returns the answers of the console: the output of `weir job`, `weir jobs`, `weir compare` and `weir top
+// --once` for a viewer,
 // with the archive and the brokers of a configuration.
 func Ask(cfg config.Config) console.Answer {
 	return func(ctx context.Context, viewer analysis.Viewer, q console.Question, out io.Writer) error {

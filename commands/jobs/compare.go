@@ -21,6 +21,7 @@ import (
 
 // compareFlags are the flags of weir compare.
 type compareFlags struct {
+	asker
 	reading.ReadFlags
 	reading.StyleFlags
 	html   string
@@ -28,8 +29,10 @@ type compareFlags struct {
 }
 
 // NewCompare returns the command weir compare.
-func NewCompare() *cobra.Command {
-	var f compareFlags
+func NewCompare() *cobra.Command { return direct(newCompare) }
+
+func newCompare(by asker) *cobra.Command {
+	f := compareFlags{asker: by}
 	c := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Show two jobs side by side, and what changed from one to the other",
@@ -60,8 +63,9 @@ all metrics, with the bounds of the decile.`,
 			return f.run(c, separate(args))
 		},
 	}
+	f.Given = by.cfg
 	f.ReadFlags.Add(c)
-	f.StyleFlags.Add(c)
+	f.Define(c)
 	c.Flags().StringVar(&f.html, "html", "", "write a page with figures into `FILE`, for a browser")
 	c.Flags().BoolVar(&f.anyway, "anyway", false, "compare jobs that are not comparable")
 	cli.OfferFiles(c, "html", "html")
@@ -104,7 +108,7 @@ func (f *compareFlags) run(c *cobra.Command, args []string) error {
 	if ask.Dir, ask.Topic, err = f.Where(c, cfg); err != nil {
 		return err
 	}
-	sources, err := analysis.Open(c.Context(), cfg, everybody(), ask, numbers(args)...)
+	sources, err := analysis.Open(c.Context(), cfg, f.viewer, ask, numbers(args)...)
 	if err != nil {
 		return err
 	}

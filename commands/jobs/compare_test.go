@@ -1,15 +1,21 @@
 package jobs_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/console"
+
 	"github.com/weirhpc/weir/report/compare"
 
 	"github.com/weirhpc/weir/commands/cli"
 	"github.com/weirhpc/weir/commands/clitest"
+	"github.com/weirhpc/weir/commands/jobs"
 )
 
 // TestCompareJobs of an archive: as text, rows and a page. A job and itself have nothing in which they differ.
@@ -25,6 +31,7 @@ func TestCompareJobs(t *testing.T) {
 	}
 	type job struct {
 		ID   string  `json:"job_id"`
+		User string  `json:"user"`
 		Busy float64 `json:"busy"`
 		Time float64 `json:"time_s"`
 	}
@@ -73,6 +80,15 @@ func TestCompareJobs(t *testing.T) {
 	html, err := os.ReadFile(page)
 	if err != nil || !strings.Contains(string(html), "<h1>Jobs "+a.ID+" and "+b.ID) || clitest.Drives(strings.ReplaceAll(string(html), "\u00a0", " ")) {
 		t.Errorf("%v: %.500s", err, html)
+	}
+	answer := jobs.Ask(config.Config{Sink: config.Sink{Dir: dir}})
+	for with, want := range map[string]error{a.ID: nil, b.ID: console.ErrNotThere, "99999": console.ErrNotThere} {
+		q := console.Question{Command: "compare", Arguments: []string{a.ID, with}, Width: 80}
+		var out strings.Builder
+		if err := answer(t.Context(), analysis.Viewer{User: a.User}, q, &out); !errors.Is(err, want) ||
+			(out.Len() > 0) != (want == nil) {
+			t.Errorf("%s compares its job with %s: %v, %q", a.User, with, err, out.String())
+		}
 	}
 	for args, says := range map[string]string{
 		"compare":                  "takes two jobs",

@@ -75,7 +75,7 @@ func (f *usageFlags) run(c *cobra.Command, kind, name string) error {
 		return err
 	}
 	r, err := overview.Usage(c.Context(), cfg, overview.UsageAsk{
-		Dir: dir, Kind: kind, Name: name, Month: month, Now: now,
+		Dir: dir, Kind: kind, Name: name, Month: month, Now: now, May: everybody().May,
 	})
 	switch {
 	case err != nil:

@@ -64,13 +64,15 @@ func Usage(w io.Writer, r *usage.Report, o Options) error {
 	}
 	for _, s := range months(r) {
 		d.Months = append(d.Months, usageRow{
-			unbroken(s.Month.Format("2006-01")), thousands(s.Jobs), hours(s.Cores.Held), wastedText(&s.Cores), hours(s.GPUs.Held),
-			wastedText(&s.GPUs), energyText(&s),
+			unbroken(s.Month.Format("2006-01")), thousands(s.Jobs), hours(s.Cores.Held), wastedText(&s.Cores),
+			hours(s.GPUs.Held), wastedText(&s.GPUs), energyText(&s),
 		})
 	}
 	for i := range r.Rules {
 		f := &r.Rules[i]
-		d.Rules = append(d.Rules, usageRule{f.Class, f.ID, f.Title, thousands(f.Jobs), hours(f.CoreHours), hours(f.GPUHours)})
+		d.Rules = append(d.Rules, usageRule{
+			f.Class, f.ID, f.Title, thousands(f.Jobs), hours(f.CoreHours), hours(f.GPUHours),
+		})
 	}
 	for i := range r.Worst {
 		d.Notes = append(d.Notes, worstNote(r, &r.Worst[i]))

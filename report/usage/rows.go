@@ -64,7 +64,9 @@ const monthForm = "2006-01"
 func ParseMonth(text string) (time.Time, error) { return time.Parse(monthForm, text) }
 
 func sumRow(view string, s *Sum) Row {
-	row := Row{View: view, Month: s.Month.Format(monthForm), Jobs: &s.Jobs, CoreHours: &s.Cores.Held, GPUHours: &s.GPUs.Held}
+	row := Row{
+		View: view, Month: s.Month.Format(monthForm), Jobs: &s.Jobs, CoreHours: &s.Cores.Held, GPUHours: &s.GPUs.Held,
+	}
 	if s.Cores.Measured > 0 {
 		row.CoresMeasured, row.CoresWasted = &s.Cores.Measured, &s.Cores.Wasted
 	}
