@@ -58,9 +58,10 @@ func Load(src Source) (Config, error) {
 		if !strings.HasPrefix(name, "WEIR_") || name == ReportVariable || name == SecretVariable {
 			continue
 		}
-		key, ok := keyOf(strings.TrimPrefix(name, "WEIR_"), known)
+		key, ok := keyOf(name, known)
 		if !ok {
-			faults = append(faults, fmt.Errorf("%w: the environment variable %s", errUnknownKey, name))
+			faults = append(faults, fmt.Errorf("%w: the environment variable %s%s", errUnknownKey, name,
+				naming.Meant(name, variables(known))))
 			continue
 		}
 		v.Set(key, value)
@@ -164,10 +165,23 @@ func flatten(prefix string, v reflect.Value) map[string]any {
 	return leaves
 }
 
+// variables returns the environment variables of keys.
+func variables(known map[string]any) map[string]any {
+	names := map[string]any{}
+	for key := range known {
+		names[variableOf(key)] = nil
+	}
+	return names
+}
+
+func variableOf(key string) string {
+	return "WEIR_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
 // keyOf finds the key that an environment variable names: dots became underscores, which keys have too.
 func keyOf(name string, known map[string]any) (string, bool) {
 	for key := range known {
-		if strings.ToUpper(strings.ReplaceAll(key, ".", "_")) == name {
+		if variableOf(key) == name {
 			return key, true
 		}
 	}

@@ -22,4 +22,9 @@ func TestUnknownKeyNamesItsLine(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+	_, err = Load(Source{Environ: []string{"WEIR_KAFKA_SASL_PASSWORD=x"}, Defaults: Default()})
+	const want = "variable WEIR_KAFKA_SASL_PASSWORD: did you mean WEIR_KAFKA_SASL_PASSWORD_FILE"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
 }

@@ -30,6 +30,8 @@ type ConfigFlags struct {
 	Reads   bool   // the command only reads topics: without a configuration it uses the `weir up` of this directory
 	Command *cobra.Command
 	Given   *config.Config // of a service that runs the command; nil: the command reads one
+
+	ignored error // why a RunningFile does not count
 }
 
 // Add adds the flag to a command.
@@ -44,7 +46,7 @@ func (f *ConfigFlags) Add(c *cobra.Command) {
 }
 
 // Source returns the place of the configuration: the named file, otherwise the machine's, otherwise a running `weir
-// up`. If a RunningFile exists but does not count, the source keeps the reason.
+// up`. If a RunningFile exists but does not count, the flags keep the reason.
 func (f *ConfigFlags) Source(etc string) config.Source {
 	src := config.Source{File: f.File, Environ: os.Environ(), Flags: f.Command.Flags(), Defaults: config.Default()}
 	if f.File != "" {
@@ -62,11 +64,19 @@ func (f *ConfigFlags) Source(etc string) config.Source {
 			src.Defaults, ignored = config.Running(dir, os.Geteuid(), src.Defaults)
 		}
 	}
-	if _, err := os.Lstat(config.RunningFile); ignored != nil && (err == nil || errors.Is(err, fs.ErrPermission)) {
-		Say(f.Command.ErrOrStderr(), "weir: %s is ignored: %s: if you trust it, name it with --config %[1]s",
-			config.RunningFile, schemas.Printable(ignored.Error()))
+	if _, err := os.Lstat(config.RunningFile); err == nil || errors.Is(err, fs.ErrPermission) {
+		f.ignored = ignored
 	}
 	return src
+}
+
+// ReportIgnored names a RunningFile that does not count, if its brokers could be wanted.
+func (f *ConfigFlags) ReportIgnored(cfg config.Config) {
+	if f.ignored == nil || !f.Reads && len(cfg.Kafka.Brokers) > 0 {
+		return
+	}
+	Say(f.Command.ErrOrStderr(), "weir: %s is ignored: %s: if you trust it, name it with --config %[1]s",
+		config.RunningFile, schemas.Printable(f.ignored.Error()))
 }
 
 // Local loads the configuration of a command that asks no broker. It may be empty.
@@ -95,6 +105,7 @@ func (f *ConfigFlags) Load() (config.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
+	f.ReportIgnored(cfg)
 	// A certificate that is not valid yet needs no person. Until then brokers refuse it, and that is logged.
 	if err := kafka.CheckFiles(cfg.Kafka, time.Now()); err != nil && !errors.Is(err, kafka.ErrNotYetValid) {
 		return cfg, UsageError{err}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 )
 
 // NewRoot returns the root command of a program. It sets begun once a command runs.
@@ -66,7 +67,7 @@ func Run(ctx context.Context, newRoot NewRoot, args []string, stdout, stderr io.
 	case begun && errors.Is(err, config.ErrSilent): // a later try may succeed, so that systemd starts a service again
 		report(err)
 		return ExitFailed
-	case !begun, errors.As(err, &usage):
+	case !begun, errors.As(err, &usage), errors.Is(err, kafka.ErrNoBrokers):
 		report(err)
 		return ExitUsage
 	default:

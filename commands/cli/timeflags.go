@@ -17,7 +17,11 @@ func TimeFlag(flag, text string, now time.Time) (time.Time, error) {
 		return now.Add(-ago), nil
 	}
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil && at.Unix() > 0 {
+		at, err := time.Parse(layout, text)
+		if err == nil && at.Unix() <= 0 {
+			return time.Time{}, fmt.Errorf("--%s %s: times begin on 1970-01-02", flag, text)
+		}
+		if err == nil {
 			return at, nil
 		}
 	}

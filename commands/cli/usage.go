@@ -37,10 +37,12 @@ func FlagError(c *cobra.Command, err error) error {
 	if !errors.As(err, &invalid) {
 		return UsageError{fmt.Errorf("%s: %w: %s", c.CommandPath(), err, remedy)}
 	}
-	wanted := invalid.GetFlag().Value.Type()
+	wanted, below := invalid.GetFlag().Value.Type(), " below 2^63"
 	switch wanted {
 	case "int":
 		wanted = "a whole number"
+	case "int32":
+		wanted, below = "a whole number", " below 2^31"
 	case "uint64":
 		wanted = "a whole number from 0"
 	case "float64":
@@ -51,7 +53,7 @@ func FlagError(c *cobra.Command, err error) error {
 		wanted = "a duration such as 500ms, 10s or 24h"
 	}
 	if errors.Is(err, strconv.ErrRange) {
-		wanted += " below 2^63"
+		wanted += below
 	}
 	return UsageError{fmt.Errorf("--%s %q: %s is wanted: %s",
 		invalid.GetFlag().Name, invalid.GetValue(), wanted, remedy)}

@@ -137,7 +137,7 @@ func (f *jobFlags) check(c *cobra.Command) error {
 	case f.correlate != "":
 		_, _, err := pairOf(f.correlate)
 		return err
-	case f.restart < -1:
+	case f.restart < 0 && c.Flags().Changed("restart"):
 		return fmt.Errorf("--restart %d must be at least 0", f.restart)
 	}
 	return nil

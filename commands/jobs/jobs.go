@@ -66,7 +66,8 @@ running job shows the numbers of its last interval, and no wasted hours.
 
 Without --since it lists jobs that run, wait or are skipped, and jobs that ended in the last 24 hours. From an archive
 alone it lists the jobs of the last 30 days. REASON is the reason that a job is skipped. --json adds the last interval
-of each job, and its completeness.`,
+of each job, and its completeness. Slurm's waiting jobs are not among them, since weir asks for jobs that hold nodes:
+"squeue --states=PENDING" lists them with their reasons.`,
 		Example: `  weir jobs
   weir jobs --sort wasted --since 2026-11-01 --limit 20
   weir jobs --sort flops_any.d5 --account phys-a --dir weir-data/archive

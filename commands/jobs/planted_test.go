@@ -135,7 +135,9 @@ func TestEtcComesFirst(t *testing.T) {
 			var errs kafkatest.Log
 			command := &cobra.Command{}
 			command.SetErr(&errs)
-			src := (&cli.ConfigFlags{Reads: c.reads, Command: command}).Source("etc.yaml")
+			flags := &cli.ConfigFlags{Reads: c.reads, Command: command}
+			src := flags.Source("etc.yaml")
+			flags.ReportIgnored(src.Defaults)
 			if src.File != c.file || (len(src.Defaults.Kafka.Brokers) > 0) != c.broker {
 				t.Errorf("%q, %v", src.File, src.Defaults.Kafka.Brokers)
 			}

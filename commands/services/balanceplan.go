@@ -105,6 +105,7 @@ func (f *planFlags) show(c *cobra.Command, conf *cli.ConfigFlags) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
+	conf.ReportIgnored(cfg)
 	p, err := preview(c.Context(), cfg, c.Flags().Changed("jobs"), c.ErrOrStderr())
 	if err != nil {
 		return err
