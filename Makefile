@@ -67,7 +67,7 @@ test:
 FOLDS := TestSimulated|TestJobTable|TestHonestOwners|TestAccountsClose|TestHostileInputs|TestLoadsFit|TestFinderSurvives
 PLANS := TestRouteOfVery|TestTicksOfMany|TestAdmitRemembers|TestParseJobsRefuses
 FILES := TestFlippedByte|Crashes$$|TestRowsAreAsSizeSays|TestFootersTakeLittleMemory
-AGENT := TestOffsetIsWithin|TestNVMLAllocates
+HOST  := TestOffsetIsWithin|TestNVMLAllocates
 STUDY := TestStudyInShort
 WIDE  := TestSelectionExample|TestMetricsDriftArchive|TestCompare$$
 RUNS  := ./kafka ./processors/fold ./processors/find ./balancer ./balancer/scheduler ./sink ./producers ./producers/source \
@@ -77,7 +77,7 @@ test-full:
 	$(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... | grep -v '/integration$$')
 	$(GO) test -race -short -count=1 -timeout 10m ./integration
 	$(GO) test -count=1 -timeout 20m ./integration
-	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)|$(AGENT)|$(WIDE)|$(STUDY)' $(RUNS)
+	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)|$(HOST)|$(WIDE)|$(STUDY)' $(RUNS)
 	$(GO) test -count=1 -timeout 10m $(ALL)
 
 # All that must pass before a change lands: half an hour on two cores. The script says what it needs.

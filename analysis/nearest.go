@@ -22,9 +22,10 @@ import (
 // LikeAsk selects the jobs that are compared with one.
 type LikeAsk struct {
 	Dir, JobID string
-	Since      time.Time // of their ends
-	Queue      string    // empty: of any queue
-	Limit      int       // 0: all
+	Since      time.Time     // of their ends
+	Back       time.Duration // in place of Since: so long before the end of the job
+	Queue      string        // empty: of any queue
+	Limit      int           // 0: all
 }
 
 // LikeRow is a job with its distance from another one, and the least and the greatest possible distance.
@@ -80,6 +81,9 @@ func Like(ctx context.Context, cfg config.Config, v Viewer, a LikeAsk) ([]LikeRo
 		return nil, err
 	}
 	mine := *c.record
+	if a.Back > 0 {
+		a.Since = time.UnixMilli(*mine.End).Add(-a.Back)
+	}
 	own, err := sources.archivedTotals(ctx, c)
 	if err != nil {
 		return nil, err

@@ -212,7 +212,7 @@ func (r rows) add(s *schemas.JobSummary) {
 }
 
 // judged returns the jobs that were incomplete in each of their last statusRows rows. It also returns the nodes
-// expected and reported by all rows of the last statusRows intervals. It leaves out the summaries of the whole machine,
+// expected and reported by all rows of the last silentRows intervals. It leaves out the summaries of the whole machine,
 // which sum up all others.
 func (r rows) judged(absent missing) (incomplete []IncompleteJob, expected, reported int64) {
 	incomplete = []IncompleteJob{}
@@ -240,7 +240,7 @@ func (r rows) judged(absent missing) (incomplete []IncompleteJob, expected, repo
 		return cmp.Or(cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
 	})
 	sorted := slices.Sorted(maps.Keys(starts))
-	sorted = sorted[max(0, len(sorted)-statusRows):]
+	sorted = sorted[max(0, len(sorted)-silentRows):]
 	for key, of := range r {
 		for _, c := range of {
 			if key.JobID != schemas.JobSystem && len(sorted) > 0 && c.start >= sorted[0] {

@@ -220,8 +220,8 @@ func TestIncompleteNeedsThreeRowsInARow(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// Of the last three intervals: four jobs have three rows, one has two.
-	if expected != 14*3 || reported != 3*4+3*3+3*2 {
+	// Of the last two intervals: five jobs have two rows.
+	if expected != 10*3 || reported != 2*4+2*3+2*2 {
 		t.Errorf("%d of %d nodes", reported, expected)
 	}
 	if incomplete, expected, reported := (rows{}).judged(nil); incomplete == nil || expected != 0 || reported != 0 {
@@ -328,7 +328,7 @@ func TestJudgeAtItsLimits(t *testing.T) {
 		"nothing was expected": {func(s *Status) { s.NodesExpected, s.NodesReported = 0, 0 }, ""},
 		"nobody reported": {
 			func(s *Status) { s.NodesExpected = 1 },
-			"no node reported in the last 3 intervals, of 1 expected",
+			"no node reported in the last 2 intervals, of 1 expected",
 		},
 		"the archive just in order": {func(s *Status) { s.Sink = []SinkPartition{{Position: 9, End: 9}} }, ""},
 		"an archive ahead": {

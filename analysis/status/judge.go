@@ -232,7 +232,7 @@ func (s *Status) judgeNodes(cfg config.Config) {
 	case s.NodesExpected > 0 && s.NodesReported == 0:
 		s.wrong("no node reported in the last %d intervals, of %d expected: are agents running, with the same "+
 			"`interval`, and clocks that agree?",
-			statusRows, s.NodesExpected)
+			silentRows, s.NodesExpected)
 	case len(s.Incomplete) > 0:
 		var jobs []string
 		for _, j := range s.Incomplete {

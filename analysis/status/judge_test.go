@@ -239,7 +239,7 @@ func TestIncompleteRows(t *testing.T) {
 	if diff := cmp.Diff(want, incomplete); diff != "" {
 		t.Error(diff)
 	}
-	if expected != 30 || reported != 20 {
+	if expected != 18 || reported != 12 {
 		t.Errorf("%d of %d nodes reported", reported, expected)
 	}
 }

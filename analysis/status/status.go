@@ -42,7 +42,7 @@ type Status struct {
 	Merge         map[string]int64 `json:"merge_counts"`
 	Find          map[string]int64 `json:"find_counts"`     // null if find never ran
 	Intervals     []Interval       `json:"intervals"`       // the last closed ones, oldest first
-	NodesExpected int64            `json:"nodes_expected"`  // by all rows of the last three intervals that have any
+	NodesExpected int64            `json:"nodes_expected"`  // by all rows of the last two intervals that have any
 	NodesReported int64            `json:"nodes_reported"`  // the same
 	Incomplete    []IncompleteJob  `json:"incomplete_jobs"` // three rows in a row lack something
 	Silent        []string         `json:"silent_nodes"`    // listed by the last Ticks, without a record
@@ -84,6 +84,9 @@ const (
 	statusTicks = 3
 	// statusRows is the number of consecutive incomplete rows of a job that are reported as a fault.
 	statusRows = 3
+	// silentRows is the number of intervals without any node that are a fault. All nodes at once are rarely late, so
+	// one fewer is enough: an agent that died shows within 20 s at the default interval of 10 s.
+	silentRows = 2
 	// rejectsBack and rejectsMost bound the counted rejects, in time and in records.
 	rejectsBack, rejectsMost = 5 * time.Minute, 10_000
 )

@@ -120,7 +120,7 @@ func TestStatusSays(t *testing.T) {
 		"no node reports": {
 			says{row: func(r *schemas.JobSummary) { r.NodesReported = 0 }},
 			nil,
-			[]string{"no node reported in the last 3 intervals, of 6 expected", "are agents running"},
+			[]string{"no node reported in the last 2 intervals, of 4 expected", "are agents running"},
 		},
 		"incomplete rows": {
 			says{row: func(r *schemas.JobSummary) { r.NodesReported = 1 }, batch: n2},

@@ -121,13 +121,14 @@ func FindLike(ctx context.Context, cfg config.Config, f *FindFlags, w io.Writer)
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--like: %w", err))
 	}
-	since, err := cli.TimeFlag("since", f.Since, time.Now())
-	if err != nil {
+	ask := analysis.LikeAsk{Dir: f.Dir, JobID: f.Like, Queue: f.Queue, Limit: f.Limit}
+	var back cli.Age // today is of no matter to a job that ended long ago
+	if back.Set(f.Since) == nil && back > 0 {
+		ask.Back = time.Duration(back)
+	} else if ask.Since, err = cli.TimeFlag("since", f.Since, time.Now()); err != nil {
 		return cli.Usage(err)
 	}
-	all, err := analysis.Like(ctx, cfg, everybody(), analysis.LikeAsk{
-		Dir: f.Dir, JobID: f.Like, Since: since, Queue: f.Queue, Limit: f.Limit,
-	})
+	all, err := analysis.Like(ctx, cfg, everybody(), ask)
 	if err != nil {
 		return err
 	}
@@ -135,8 +136,12 @@ func FindLike(ctx context.Context, cfg config.Config, f *FindFlags, w io.Writer)
 		return cli.PrintJSON(w, all)
 	}
 	if len(all) == 0 {
-		_, err := fmt.Fprintf(w, "No job that ended since %s is like %s: %s. --since names an earlier time.\n",
-			since.UTC().Format(time.DateOnly), f.Like, unlike(f.Queue))
+		when := "since " + ask.Since.UTC().Format(time.DateOnly)
+		if ask.Back > 0 {
+			when = "later than " + f.Since + " before it"
+		}
+		_, err := fmt.Fprintf(w, "No job that ended %s is like %s: %s. --since names an earlier time.\n",
+			when, f.Like, unlike(f.Queue))
 		return err
 	}
 	t := cli.NewTable(0)

@@ -190,6 +190,14 @@ func TestFindLike(t *testing.T) {
 			t.Error(status, stdout, stderr)
 		}
 	}
+	// Without a date it looks back from the end of the job. That was months ago.
+	if _, recent, stderr := clitest.Weir(t.Context(), "find", "--like", "103", "--dir", dir, "--json"); recent != stdout {
+		t.Errorf("looking back from the job: %s%s", recent, stderr)
+	}
+	if _, stdout, _ := clitest.Weir(t.Context(), "find", "--like", "103", "--dir", dir, "--since", "1s", "--queue", "x"); !strings.Contains(
+		stdout, "No job that ended later than 1s before it is like 103") {
+		t.Error(stdout)
+	}
 	if status, _, stderr := clitest.Weir(t.Context(), "find", "--like", "7", "--dir", dir); status != cli.ExitFailed ||
 		!strings.Contains(stderr, "no such job") {
 		t.Error(status, stderr)

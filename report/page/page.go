@@ -115,6 +115,17 @@ func write(w io.Writer, name string, document any) error {
 	return err
 }
 
+// busyOf returns the cores of a job with the verb: "the 64 cores on 2 nodes were".
+func busyOf(j *view.Job) string {
+	switch {
+	case j.Cores == nil:
+		return "the cores on " + coresOnNodes(j) + " were"
+	case *j.Cores == 1:
+		return coresOnNodes(j) + " was"
+	}
+	return "the " + coresOnNodes(j) + " were"
+}
+
 // lead returns the page's summary in two sentences.
 func lead(j *view.Job) string {
 	if j.Several() {
@@ -123,7 +134,7 @@ func lead(j *view.Job) string {
 	what := coresOnNodes(j)
 	text := cmp.Or(what, "It") + " ran for " + roughly(elapsed(j)) + "."
 	if b := j.BusyCores(); !math.IsNaN(b) && what != "" {
-		text = percent(b) + " of the " + what + " were busy, over " + roughly(elapsed(j)) + "."
+		text = percent(b) + " of " + busyOf(j) + " busy, over " + roughly(elapsed(j)) + "."
 	}
 	switch len(j.Findings) {
 	case 0:
