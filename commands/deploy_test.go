@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirhpc/weir/commands/cli"
 	"github.com/weirhpc/weir/commands/clitest"
@@ -27,6 +28,12 @@ func TestDeployedConfigurationsPassCheck(t *testing.T) {
 	tls := httptest.NewTLSServer(nil)
 	defer tls.Close()
 	put("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw}))
+	clitest.Certificate(t, host, time.Now())
+	for name, from := range map[string]string{
+		"console-ca.pem": "cert.pem", "console.pem": "cert.pem", "relay.pem": "cert.pem", "weir_client.key": "key.pem",
+	} {
+		put(name, []byte(clitest.Page(t, filepath.Join(host, from))))
+	}
 	put("weir_password", []byte("secret"))
 	put("password", []byte("secret"))
 	t.Setenv("CREDENTIALS_DIRECTORY", host)
@@ -41,7 +48,7 @@ func TestDeployedConfigurationsPassCheck(t *testing.T) {
 	for _, name := range files {
 		text := strings.NewReplacer("/etc/weir/secrets/topics", host, "/etc/weir/secrets/status", host,
 			"/etc/weir", host, "/var/lib", host).Replace(clitest.Page(t, name))
-		if !strings.Contains(text, "kafka:") {
+		if !strings.Contains(text, "kafka:") && !strings.Contains(text, "console:") {
 			continue // the tree, which balance.yaml names
 		}
 		checked++
@@ -49,7 +56,7 @@ func TestDeployedConfigurationsPassCheck(t *testing.T) {
 			t.Errorf("weir check --config %s ends with %d: %s", name, status, stderr)
 		}
 	}
-	if checked < 5 {
+	if checked < 11 {
 		t.Errorf("%d configurations were checked", checked)
 	}
 }

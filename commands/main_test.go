@@ -2,15 +2,9 @@ package commands_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"io/fs"
-	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -264,7 +258,7 @@ func TestUnitsStartCrashedServicesAgain(t *testing.T) {
 		select {}
 	}
 	units, err := filepath.Glob("deploy/systemd/*.service")
-	if err != nil || len(units) != 8 {
+	if err != nil || len(units) != 10 {
 		t.Fatalf("units: %v, %v", units, err)
 	}
 	for _, unit := range units {
@@ -311,7 +305,7 @@ func TestExpiredCertificateIsStatus2(t *testing.T) {
 		{time.Hour, "collect", cli.ExitDone, "trying again"},
 		{-time.Minute, "check", cli.ExitDone, ""},
 	} {
-		certificate(t, time.Now().Add(c.from))
+		clitest.Certificate(t, ".", time.Now().Add(c.from))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		var errs kafkatest.Log
 		ended := make(chan int, 1)
@@ -326,32 +320,6 @@ func TestExpiredCertificateIsStatus2(t *testing.T) {
 		if status != c.status || !strings.Contains(stderr, c.says) {
 			t.Errorf("%s, valid in %v: status %d, %q; want %d and %q", c.command, c.from, status, stderr, c.status,
 				c.says)
-		}
-	}
-}
-
-// certificate writes cert.pem, valid for an hour from a time on, and key.pem.
-func certificate(t *testing.T, from time.Time) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: from.Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, block := range map[string]*pem.Block{
-		"cert.pem": {Type: "CERTIFICATE", Bytes: der},
-		"key.pem":  {Type: "PRIVATE KEY", Bytes: pkcs8},
-	} {
-		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

@@ -57,6 +57,7 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 		agent.NewAgent(),
 		services.NewBalance(),
 		services.NewCollect(),
+		services.NewConsole(),
 		services.NewFind(),
 		services.NewMerge(),
 		services.NewSink(),

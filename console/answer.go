@@ -22,7 +22,7 @@ type Question struct {
 }
 
 // Answer writes the output of a command, made of the jobs that the viewer may see. It may fail after a part is written.
-// Besides ErrNotThere and ErrBadQuestion, errors are faults of the service, and their texts are not for the viewer.
+// Besides the errors below, errors are faults of the service, and their texts are not for the viewer.
 type Answer func(ctx context.Context, viewer analysis.Viewer, q Question, out io.Writer) error
 
 var (
@@ -32,4 +32,7 @@ var (
 	// ErrBadQuestion is returned for an unknown command, a flag that the console refuses, and a value that the command
 	// refuses. The text names it, and is for the viewer.
 	ErrBadQuestion = errors.New("the console does not answer this")
+	// ErrNoAnswer is returned if the command ends with another error that its viewer understands, such as of a job that
+	// has no interval yet. The text is for the viewer.
+	ErrNoAnswer = errors.New("there is no answer")
 )

@@ -254,7 +254,7 @@ func (r *relay) note(ctx context.Context, err error) {
 	defer r.mu.Unlock()
 	switch {
 	case err != nil && r.trouble.Worth(err, time.Now()):
-		r.log.Warn("the console does not answer", "err", err)
+		r.log.Warn("the console does not answer", "err", err.Error()) // a text: advice about brokers would mislead
 	case err == nil && r.trouble.Over():
 		r.log.Info("the console answers again")
 	}

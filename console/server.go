@@ -52,7 +52,7 @@ type Metrics struct {
 // NewMetrics registers the metrics of this package. A registry accepts them only once.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	add := promauto.With(registry)
-	return &Metrics{
+	m := &Metrics{
 		questions: add.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_console_questions_total", Help: "Questions by the HTTP status of their answer.",
 		}, []string{"status"}),
@@ -64,6 +64,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "weir_console_answering", Help: "Questions that are answered now.",
 		}),
 	}
+	m.questions.WithLabelValues("200") // before the first question, so that an alert has a zero
+	return m
 }
 
 // server answers the questions that relays forward.
@@ -266,6 +268,8 @@ func (s *server) fail(w *asked, err error) {
 		refuse(w, http.StatusNotFound, ErrNotThere.Error(), 0) // one text, whatever the reason
 	case errors.Is(err, ErrBadQuestion):
 		refuse(w, http.StatusBadRequest, err.Error(), 0)
+	case errors.Is(err, ErrNoAnswer):
+		refuse(w, http.StatusUnprocessableEntity, err.Error(), 0)
 	case errors.Is(err, errLongAnswer):
 		refuse(w, http.StatusBadRequest, errLongAnswer.Error(), 0)
 	case errors.Is(err, errBusy):

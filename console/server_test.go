@@ -160,11 +160,14 @@ func TestErrors(t *testing.T) {
 			_, err := out.Write(make([]byte, maxAnswerBytes))
 			return err
 		}
+		if q.Arguments[0] == "6" {
+			return fmt.Errorf("%w: no interval yet", ErrNoAnswer)
+		}
 		return errors.New("/secret/path is broken")
 	}, nil)
 	relay := s.authority.files(forRelay("login1"))
 	got := map[string]string{}
-	for id, want := range map[string]int{"1": 404, "2": 404, "3": 400, "4": 400, "5": 500} {
+	for id, want := range map[string]int{"1": 404, "2": 404, "3": 400, "4": 400, "5": 500, "6": 422} {
 		status, body, err := s.byRelay(relay, "/api/v1/job/"+id, uidOf(1001))
 		if err != nil || status != want || strings.Contains(body, "a part") {
 			t.Errorf("job %s: %d %s %v", id, status, body, err)
@@ -176,6 +179,9 @@ func TestErrors(t *testing.T) {
 	}
 	if strings.Contains(got["5"], "secret") || !strings.Contains(s.log.String(), "/secret/path is broken") {
 		t.Errorf("a fault: %s\nlog: %s", got["5"], s.log.String())
+	}
+	if !strings.Contains(got["6"], "no interval yet") {
+		t.Errorf("a command without an answer: %s", got["6"])
 	}
 	if !strings.Contains(got["3"], "--html") || !strings.Contains(got["4"], "16 MiB") {
 		t.Errorf("%s%s", got["3"], got["4"])

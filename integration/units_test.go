@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -136,7 +137,7 @@ func systemService() (map[string]uint32, error) {
 func units(t *testing.T) []unit {
 	t.Helper()
 	files, err := filepath.Glob("../deploy/systemd/*.service")
-	if err != nil || len(files) != 8 {
+	if err != nil || len(files) != 10 {
 		t.Fatalf("units: %q, %v", files, err)
 	}
 	var all []unit
@@ -236,7 +237,8 @@ func TestUnits(t *testing.T) {
 	config := s.configFile()
 
 	services := map[string]*process{}
-	shipped := units(t)
+	// The console and its relay have no part in what follows: `make test-install` runs both below systemd.
+	shipped := slices.DeleteFunc(units(t), func(u unit) bool { return strings.HasPrefix(u.name(), "weir-console") })
 	for _, u := range shipped {
 		services[u.name()] = m.addUnit(u, config, strict)
 		services[u.name()].start()
@@ -384,18 +386,40 @@ func TestUnitsHaveTheirDirectories(t *testing.T) {
 			Agent struct {
 				Dir string `yaml:"state_dir"`
 			}
-			Sink struct{ Dir string }
+			Sink    struct{ Dir string }
+			Console struct{ Listen string }
 		}
 		if err := yaml.Unmarshal(text, &c); err != nil {
 			t.Fatal(err)
 		}
 		written, owned := c.Agent.Dir+c.Sink.Dir, ""
+		if c.Console.Listen != "" {
+			written = "" // it reads the archive
+		}
 		if name := u.last("StateDirectory"); name != "" {
 			owned = filepath.Join("/var/lib", name)
 		}
 		if written != owned {
 			t.Errorf("%s has %q, but its unit may write to %q", file, written, owned)
 		}
+	}
+}
+
+// TestRelaySeesUsers: in a user namespace of its own the relay would see every user as nobody. /run/weir stays root's,
+// because reports of jobs are below it.
+func TestRelaySeesUsers(t *testing.T) {
+	u, err := readUnit("../deploy/systemd/weir-console-relay.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.last("PrivateUsers") != "no" {
+		t.Error("PrivateUsers= hides the users who connect")
+	}
+	if dir := filepath.Dir(config.ConsoleSocket); filepath.Join("/run", u.last("RuntimeDirectory")) != dir {
+		t.Errorf("the unit makes %q, and the socket is in %s", u.last("RuntimeDirectory"), dir)
+	}
+	if u.last("RuntimeDirectoryPreserve") != "" {
+		t.Error("with DynamicUser=yes nobody else could enter a directory that is preserved")
 	}
 }
 
@@ -431,8 +455,11 @@ func TestUnitsExposeLittle(t *testing.T) {
 	}
 	for _, u := range units(t) {
 		most := 13
-		if u.name() == "weir-agent" {
+		switch u.name() {
+		case "weir-agent":
 			most = 16
+		case "weir-console-relay": // without a user namespace of its own: TestRelaySeesUsers
+			most = 15
 		}
 		cases = append(cases, exposed{filepath.Base(u.file), nil, most})
 	}

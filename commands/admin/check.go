@@ -135,7 +135,7 @@ func checkFiles(cfg config.Config) error {
 		services.CheckJobs("balance.jobs_file", cfg.Balance.JobsFile), services.CheckTree(cfg), agent.CheckAgent(cfg),
 		scheduler.CheckCPUIDs(cfg), services.CheckMachine(cfg), services.CheckSiteRules(cfg),
 		cli.Directory("balance.drop_dir", cfg.Balance.DropDir), cli.Directory("sink.dir", cfg.Sink.Dir),
-		checkCommands(cfg),
+		checkCommands(cfg), services.CheckConsole(cfg),
 		source.CheckReportDir(cfg.Agent))
 }
 

@@ -33,6 +33,10 @@ func namedPaths(cfg config.Config) []named {
 		{key: "agent.metrics_file", path: cfg.Agent.MetricsFile},
 		{key: "agent.report_dir", path: cfg.Agent.ReportDir},
 		{key: "sink.dir", path: cfg.Sink.Dir},
+		{key: "console.tls.key_file", path: cfg.Console.TLS.KeyFile, secret: true},
+		{key: "console.tls.cert_file", path: cfg.Console.TLS.CertFile},
+		{key: "console.tls.ca_file", path: cfg.Console.TLS.CAFile},
+		{key: "console.sacctmgr", path: cfg.Console.Sacctmgr, runs: true},
 	}
 	for i, s := range cfg.Agent.Sources {
 		key := fmt.Sprintf("agent.sources[%d]", i)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirhpc/weir/config"
 
@@ -21,7 +22,9 @@ func TestInitWritesWhatCheckAccepts(t *testing.T) {
 		file := filepath.Join(dir, role+".yaml")
 		args := []string{"init", "--role", role, "--output", file, "--set", "sink.dir=" + dir}
 		if role == "relay" {
-			args = append(args, "--set", "console.address=archive1:7119")
+			clitest.Certificate(t, dir, time.Now())
+			args = append(args, "--set", "console.address=archive1:7119", "--set", "console.tls.ca_file="+dir+"/cert.pem",
+				"--set", "console.tls.cert_file="+dir+"/cert.pem", "--set", "console.tls.key_file="+dir+"/key.pem")
 		}
 		if from == "" {
 			args = append(args, "--set", "cluster=big", "--set", "kafka.brokers=k1:9092,k2:9092",

@@ -3,10 +3,16 @@ package clitest
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"flag"
 	"io/fs"
+	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -149,6 +155,33 @@ func BareHost(t *testing.T) {
 	t.Setenv("WEIR_AGENT_PERF", "false")
 	t.Setenv("WEIR_INTERVAL", "1s")
 	t.Chdir(t.TempDir())
+}
+
+// Certificate writes cert.pem, which is its own authority and valid for an hour from a time on, and key.pem.
+func Certificate(t *testing.T, dir string, from time.Time) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: from.Add(time.Hour)}
+	template.DNSNames = []string{"weir"}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{
+		"cert.pem": {Type: "CERTIFICATE", Bytes: der},
+		"key.pem":  {Type: "PRIVATE KEY", Bytes: pkcs8},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // Objects runs a command that prints one JSON object a line.

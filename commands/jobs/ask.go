@@ -30,10 +30,12 @@ type asker struct {
 // everybody is the viewer of a command that runs beside the archive: who can read its files sees all jobs.
 func everybody() analysis.Viewer { return analysis.Viewer{All: true} }
 
-// direct returns a command that a person runs. Here weir job, jobs, compare and top begin.
+// direct returns a command that a person runs. Here weir job, jobs, compare and top begin. On a login node the console
+// answers.
 func direct(command func(asker) *cobra.Command) *cobra.Command {
 	c := command(asker{viewer: everybody()})
 	reading.OfferColors(c)
+	c.RunE = orConsole(c.RunE)
 	return c
 }
 
@@ -129,10 +131,12 @@ func answerOf(err error) error {
 		return nil
 	case errors.Is(err, analysis.ErrNoJob), errors.Is(err, errNoTask):
 		return console.ErrNotThere
-	case errors.As(err, &usage), errors.Is(err, analysis.ErrAmbiguous), errors.Is(err, analysis.ErrNoInterval),
+	case errors.As(err, &usage):
+		return fmt.Errorf("%w: %w", console.ErrBadQuestion, err)
+	case errors.Is(err, analysis.ErrAmbiguous), errors.Is(err, analysis.ErrNoInterval),
 		errors.Is(err, analysis.ErrNoMetric), errors.Is(err, errNoSuchMetric), errors.Is(err, errNoJobs),
 		errors.Is(err, errNoPair), errors.Is(err, errManyTasks):
-		return fmt.Errorf("%w: %w", console.ErrBadQuestion, err)
+		return fmt.Errorf("%w: %w", console.ErrNoAnswer, err)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package reading
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -41,6 +42,18 @@ func (f *StyleFlags) Define(c *cobra.Command) {
 	c.Flags().IntVar(&f.width, "width", 0, "write lines of `N` characters (default: those of the terminal, else 80)")
 	c.Flags().BoolVar(&f.ascii, "ascii", false, "draw with ASCII alone (default: if the locale is not UTF-8)")
 	c.Flags().StringVar(&f.color, "color", "auto", "colour words: `WHEN` is auto (on a terminal), always or never")
+}
+
+// StyleOf is Style for the flags of any command that has them.
+func StyleOf(c *cobra.Command) (term.Style, io.Writer, error) {
+	f := StyleFlags{color: c.Flags().Lookup("color").Value.String()}
+	var widthErr, asciiErr error
+	f.width, widthErr = c.Flags().GetInt("width")
+	f.ascii, asciiErr = c.Flags().GetBool("ascii")
+	if err := errors.Join(widthErr, asciiErr); err != nil {
+		return term.Style{}, nil, err
+	}
+	return f.Style(c)
 }
 
 // Style returns the style that suits the reader, and the writer for it.
