@@ -23,6 +23,9 @@ func (s *Sources) LastRows(ctx context.Context, name string, intervals int) (
 	if err != nil {
 		return nil, "", err
 	}
+	if len(mine) == 0 && !s.viewer.All {
+		return nil, "", fmt.Errorf("%w: %s", ErrNoJob, id)
+	}
 	known, of := map[schemas.JobKey]*schemas.Job{}, Lives{mine: mine, all: s.lives[id]}
 	for _, l := range mine {
 		known[l.Identity()] = l.Job

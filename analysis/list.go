@@ -51,14 +51,15 @@ func LineMetrics() []string { return slices.Clone(lineMetrics) }
 
 // lister makes the lines of jobs.
 type lister struct {
-	viewer Viewer
-	ask    ListAsk
-	types  *nodetypes.Types
-	of     archive.Timeline[*view.JobLine] // a nil line: a job that the viewer may not see, since it may be a namesake
-	all    []*view.JobLine
-	by     order
-	found  map[*view.JobLine]bool // jobs with the requested finding
-	rules  map[string]bool        // rules with a finding
+	viewer     Viewer
+	intervalMs int64 // of the configuration
+	ask        ListAsk
+	types      *nodetypes.Types
+	of         archive.Timeline[*view.JobLine] // a nil line: a job that the viewer may not see, since it may be a namesake
+	all        []*view.JobLine
+	by         order
+	found      map[*view.JobLine]bool // jobs with the requested finding
+	rules      map[string]bool        // rules with a finding
 }
 
 // LoadLines returns running, waiting and ended jobs that the viewer may see, with the numbers that `weir jobs` shows. A
@@ -76,7 +77,7 @@ func LoadLines(ctx context.Context, cfg config.Config, v Viewer, a ListAsk) (*vi
 		cfg.Sink.Dir = a.Dir
 	}
 	l := &lister{
-		viewer: v, ask: a, types: types, by: by, of: archive.Timeline[*view.JobLine]{}, found: map[*view.JobLine]bool{},
+		viewer: v, intervalMs: cfg.Interval.Milliseconds(), ask: a, types: types, by: by, of: archive.Timeline[*view.JobLine]{}, found: map[*view.JobLine]bool{},
 		rules: map[string]bool{},
 	}
 	if a.Topic {
@@ -221,7 +222,7 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 	}
 	err = archive.EachTotalOf(ctx, dir, first, "", metrics, columns, func(t *totals.Total) error {
 		line, is := l.of.OfTotal(t)
-		if is && l.sees(line, t.Start+(t.End-t.Start)/2) && schemas.Over(line.State) {
+		if is && l.sees(line, t.Start+l.intervalMs-1) && l.sees(line, t.End-1) && schemas.Over(line.State) {
 			l.total(line, t)
 		}
 		return nil

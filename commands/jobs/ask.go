@@ -51,7 +51,7 @@ func answers() map[string]answered {
 	return map[string]answered{
 		"compare": {newCompare, []string{"anyway", "ascii"}},
 		"job": {newJob, []string{
-			"ascii", "correlate", "findings", "from", "last", "metrics", "restart", "rules", "to", "totals",
+			"ascii", "correlate", "findings", "from", "last", "metrics", "nodes", "restart", "rules", "to", "totals",
 		}},
 		"jobs": {newJobs, []string{"account", "ascii", "finding", "limit", "queue", "since", "sort", "user"}},
 		"top":  {newTop, []string{"ascii", "metric", "once", "queue", "sort", "user"}},

@@ -24,3 +24,6 @@ var (
 	Usable     = usable
 	WritePage  = writePage
 )
+
+// Allowed returns the flags that the console allows a command.
+func Allowed(command string) []string { return answers()[command].allowed }
