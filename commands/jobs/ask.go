@@ -61,9 +61,8 @@ func answers() map[string]answered {
 // mostArguments bounds the jobs that a question names.
 const mostArguments = 100
 
-// Ask returns the answers of the console: the output of `weir job`, `weir jobs`, `weir compare` and `weir top
-// --once` for a viewer,
-// with the archive and the brokers of a configuration.
+// Ask returns the answers of the console: the output of `weir job`, `weir jobs`, `weir compare` and `weir top --once`
+// for a viewer, with the archive and the brokers of a configuration.
 func Ask(cfg config.Config) console.Answer {
 	return func(ctx context.Context, viewer analysis.Viewer, q console.Question, out io.Writer) error {
 		c, err := commandOf(asker{viewer, &cfg}, q)

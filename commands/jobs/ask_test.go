@@ -305,6 +305,10 @@ func TestWhoMayLook(t *testing.T) {
 		"job 9999":                               {none, none, none, none, none, none},
 		"job 60":                                 {none, none, none, none, none, none},
 		"job 6001@2020-01-01":                    {none, none, none, none, none, none},
+		"compare 6001 7101":                      {"u01", none, "u01", "u01", none, none},
+		"compare 6001 6011 --anyway --json":      {none, none, "u01 u11", "u01 u11", none, none},
+		"compare 6001 6002":                      {none, none, none, "u01 u02", none, none},
+		"compare 7000 6001":                      {"u01", none, "u01", "bad: u01", none, none},
 		"jobs":                                   {"u01", "u02", led, strings.Join(many, " "), "", ""},
 		"jobs --json":                            {"u01", "u02", led, strings.Join(many, " "), "", ""},
 		"jobs --user=u02":                        {"", "u02", "", "u02", "", ""},
@@ -384,7 +388,7 @@ func anyQuestion(r *rand.Rand) console.Question {
 		return id + pick("", "", "", "", "_3", "_[1-3]", "_[3]", ".batch", "+1", ",6001", "@running",
 			"@"+time.Now().UTC().Format(time.DateOnly), "*", "%", "_*", "/0")
 	}
-	q := console.Question{Command: pick("job", "job", "job", "jobs", "top"), Flags: url.Values{}, JSON: r.IntN(3) == 0}
+	q := console.Question{Command: pick("job", "job", "job", "jobs", "top", "compare"), Flags: url.Values{}, JSON: r.IntN(3) == 0}
 	q.Width = []int{0, 60, 100, 200}[r.IntN(4)]
 	set := func(name string, values ...string) {
 		if r.IntN(4) == 0 {
@@ -392,6 +396,9 @@ func anyQuestion(r *rand.Rand) console.Question {
 		}
 	}
 	switch q.Command {
+	case "compare":
+		q.Arguments = []string{job(), job()}
+		set("anyway", "true")
 	case "job":
 		for range 1 + r.IntN(2) {
 			q.Arguments = append(q.Arguments, job())
@@ -473,7 +480,13 @@ func TestEveryFlagIsDecided(t *testing.T) {
 		"help":   "the reader's own program has it",
 	}
 	w := world{answer: jobs.Ask(config.Default())}
-	for command, c := range map[string]*cobra.Command{"job": jobs.NewJob(), "jobs": jobs.NewJobs(), "top": jobs.NewTop()} {
+	commands := map[string]*cobra.Command{
+		"compare": jobs.NewCompare(), "job": jobs.NewJob(), "jobs": jobs.NewJobs(), "top": jobs.NewTop(),
+	}
+	if len(commands) != jobs.Answers {
+		t.Errorf("the console answers %d commands, and here are %d", jobs.Answers, len(commands))
+	}
+	for command, c := range commands {
 		allowed := jobs.Allowed(command)
 		c.InitDefaultHelpFlag()
 		c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -504,19 +517,19 @@ func TestBadQuestions(t *testing.T) {
 	cfg.Sink.Dir = t.TempDir()
 	w := world{answer: jobs.Ask(cfg)}
 	for says, q := range map[string]console.Question{
-		`"up" is none of [job jobs top]`: {Command: "up"},
-		`"" is none of`:                  {},
-		"--intervalls is refused":        {Command: "job", Arguments: []string{"1"}, Flags: url.Values{"intervalls": {"1"}}},
-		"--last is given 2 times":        {Command: "job", Arguments: []string{"1"}, Flags: url.Values{"last": {"1", "2"}}},
-		`--limit "x": a whole number`:    {Command: "jobs", Flags: url.Values{"limit": {"x"}}},
-		"--since is empty":               {Command: "jobs", Flags: url.Values{"since": {""}}},
-		"--sort":                         {Command: "jobs", Flags: url.Values{"sort": {"x"}}},
-		"101 jobs are named":             {Command: "job", Arguments: make([]string, 101)},
-		"must match":                     {Command: "job", Arguments: []string{"--html=/tmp/x"}},
-		"argument ID is missing":         {Command: "job"},
-		"takes no argument":              {Command: "jobs", Arguments: []string{"1"}},
-		"weir top has no JSON":           {Command: "top", JSON: true},
-		"--width -1":                     {Command: "jobs", Width: -1},
+		`"up" is none of [compare job jobs top]`: {Command: "up"},
+		`"" is none of`:                          {},
+		"--intervalls is refused":                {Command: "job", Arguments: []string{"1"}, Flags: url.Values{"intervalls": {"1"}}},
+		"--last is given 2 times":                {Command: "job", Arguments: []string{"1"}, Flags: url.Values{"last": {"1", "2"}}},
+		`--limit "x": a whole number`:            {Command: "jobs", Flags: url.Values{"limit": {"x"}}},
+		"--since is empty":                       {Command: "jobs", Flags: url.Values{"since": {""}}},
+		"--sort":                                 {Command: "jobs", Flags: url.Values{"sort": {"x"}}},
+		"101 jobs are named":                     {Command: "job", Arguments: make([]string, 101)},
+		"must match":                             {Command: "job", Arguments: []string{"--html=/tmp/x"}},
+		"argument ID is missing":                 {Command: "job"},
+		"takes no argument":                      {Command: "jobs", Arguments: []string{"1"}},
+		"weir top has no JSON":                   {Command: "top", JSON: true},
+		"--width -1":                             {Command: "jobs", Width: -1},
 	} {
 		if _, err := w.ask(t, everybody, q); !errors.Is(err, console.ErrBadQuestion) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%+v: %v, want %q", q, err, says)

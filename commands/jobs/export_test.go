@@ -25,5 +25,8 @@ var (
 	WritePage  = writePage
 )
 
+// Answers is the number of commands that the console answers.
+var Answers = len(answers())
+
 // Allowed returns the flags that the console allows a command.
 func Allowed(command string) []string { return answers()[command].allowed }
