@@ -34,9 +34,9 @@ func TestUsageOfAMonth(t *testing.T) {
 	}
 	var summaries []*schemas.JobSummary
 	for k := range intervals {
-		for _, id := range []string{"1", "2", "3"} {
+		for _, id := range []string{"1", "2", "3", schemas.JobSystem} { // the machine has the GPUs of job 1 alone
 			s := idleSummary(id, k, 8, 0.5)
-			if id == "1" {
+			if id == "1" || id == schemas.JobSystem {
 				busy, power, zero := 0.25, 300.0, 0.0
 				s.Metrics = append(s.Metrics, schemas.JobSummaryMetric{
 					Name: "acc_utilization", Unit: "1", Scope: schemas.ScopeGPU, Count: 2, Nodes: 2, Mean: &busy, Stddev: &zero,
@@ -71,6 +71,14 @@ func TestUsageOfAMonth(t *testing.T) {
 		if l.GPUWastedH != nil {
 			gpuWasted += *l.GPUWastedH
 		}
+	}
+	machine, err := overview.Load(t.Context(), config.Default(), overview.Ask{Dir: d.dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := machine.GPUs; math.Abs(g.Wasted-gpuWasted) > 1e-9 || math.Abs(g.Busy-0.25) > 1e-9 || machine.GPUHours != 3 ||
+		machine.Energy.Of != "nodes" || math.Abs(machine.Energy.Joules-300*2*1800) > 1e-6 {
+		t.Errorf("the machine: %+v, jobs held %v GPU-hours, %+v", g, machine.GPUHours, machine.Energy)
 	}
 	if err := os.RemoveAll(filepath.Join(d.dir, "summaries")); err != nil {
 		t.Fatal(err)

@@ -135,7 +135,7 @@ func openTop(ctx context.Context, cfg config.Config, may May) (*topReader, error
 			Type: types.Of, Threads: types.Threads, May: may,
 		},
 	}
-	t.known.MachineHour = machineCores(cfg.Machine)
+	t.known.MachineHour, t.known.MachineGPUs = machineCores(cfg.Machine), machineGPUs(cfg.Machine)
 	each := func(r *kgo.Record) error { t.take(r); return nil }
 	err = r.All(ctx, cfg.Prefix+schemas.TopicJobs, each)
 	if err == nil {

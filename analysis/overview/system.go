@@ -19,6 +19,7 @@ import (
 	"github.com/weirhpc/weir/topology"
 
 	"github.com/weirhpc/weir/report/machine"
+	"github.com/weirhpc/weir/report/view"
 	"github.com/weirhpc/weir/rules"
 )
 
@@ -47,7 +48,7 @@ func Load(ctx context.Context, cfg config.Config, a Ask) (*machine.Report, error
 		return nil, err
 	}
 	in := &machine.Input{Options: a.Options}
-	in.MachineHour = machineCores(cfg.Machine)
+	in.MachineHour, in.MachineGPUs = machineCores(cfg.Machine), machineGPUs(cfg.Machine)
 	if a.Set != nil {
 		for i := range a.Set.Rules {
 			r := &a.Set.Rules[i]
@@ -70,7 +71,13 @@ func Load(ctx context.Context, cfg config.Config, a Ask) (*machine.Report, error
 			in.Jobs = append(in.Jobs, *j.Of)
 		}
 	}
-	if in.Hours, err = a.hours(ctx, first, last); err != nil {
+	if in.Hours, err = a.hours(ctx, first, last, "cpu_idle"); err != nil {
+		return nil, err
+	}
+	if in.GPUHours, err = a.gpuHours(ctx, first, last); err != nil {
+		return nil, err
+	}
+	if in.Energy, err = a.energy(ctx, first, last); err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(cfg.Machine, func(t config.NodeType) bool { return t.ThreadsPerCore > 1 }) {
@@ -127,6 +134,18 @@ func endsOf(dir string) (oldest, newest time.Time, err error) {
 	return oldest, newest, err
 }
 
+// machineGPUs returns the GPUs of the machine, or 0 if the nodes or the GPUs of a type are not configured.
+func machineGPUs(types []config.NodeType) (gpus float64) {
+	for _, t := range types {
+		nodes, err := topology.ExpandHosts(t.Nodes)
+		if err != nil || len(nodes) == 0 || t.GPUs == nil {
+			return 0
+		}
+		gpus += float64(len(nodes) * *t.GPUs)
+	}
+	return gpus
+}
+
 // machineCores returns the logical CPUs of the machine, or 0 if the nodes or the CPUs of a type are not configured.
 func machineCores(types []config.NodeType) (cores float64) {
 	for _, t := range types {
@@ -154,6 +173,9 @@ func (a *Ask) jobs(ctx context.Context, first, last string, types *nodetypes.Typ
 		}
 		if r.Cores != nil {
 			j.Cores = *r.Cores
+		}
+		if r.Gpus != nil {
+			j.GPUs = int64(*r.Gpus)
 		}
 		if r.Start != nil {
 			j.StartMs = *r.Start
@@ -214,8 +236,9 @@ func (a *Ask) findings(ctx context.Context, of archive.Timeline[*machine.Job]) (
 	return found, true, err
 }
 
-func (a *Ask) hours(ctx context.Context, first, last string) (all []machine.Hour, err error) {
-	read, err := archive.Spans(ctx, a.Dir, first, last, "cpu_idle", schemas.JobSystem, schemas.JobRest)
+// hours reads the hours of the whole machine and of its part outside of jobs. The mean of the metric is the idle share.
+func (a *Ask) hours(ctx context.Context, first, last, metric string) (all []machine.Hour, err error) {
+	read, err := archive.Spans(ctx, a.Dir, first, last, metric, schemas.JobSystem, schemas.JobRest)
 	for _, h := range read {
 		if at := h.Start.UnixMilli(); at >= a.FromMs && at < a.ToMs {
 			all = append(all, machine.Hour{
@@ -224,6 +247,36 @@ func (a *Ask) hours(ctx context.Context, first, last string) (all []machine.Hour
 		}
 	}
 	return all, err
+}
+
+// gpuHours is hours for GPUs.
+func (a *Ask) gpuHours(ctx context.Context, first, last string) ([]machine.Hour, error) {
+	all, err := a.hours(ctx, first, last, "acc_utilization")
+	for i := range all { // the metric is the busy share
+		all[i].IdleCoreHours = max(0, all[i].Hours-all[i].IdleCoreHours)
+	}
+	return all, err
+}
+
+// energy reads the energy of the whole machine. If the power of nodes was not measured, it is that of their parts.
+func (a *Ask) energy(ctx context.Context, first, last string) (machine.Energy, error) {
+	var e view.Energy
+	for _, metric := range view.PowerMetrics() {
+		read, err := archive.Spans(ctx, a.Dir, first, last, metric, schemas.JobSystem)
+		if err != nil {
+			return machine.Energy{}, err
+		}
+		for _, h := range read {
+			if at := h.Start.UnixMilli(); at >= a.FromMs && at < a.ToMs {
+				e.Add(metric, h.Mean, 1, 3600*h.Hours)
+			}
+		}
+		if _, of, ok := e.Joules(); ok && of == "nodes" {
+			break
+		}
+	}
+	joules, of, _ := e.Joules()
+	return machine.Energy{Joules: joules, Of: of}, nil
 }
 
 // held reads the activity of each job's cores on each date. It takes longer than hours, and only idle threads need it.

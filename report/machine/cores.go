@@ -10,7 +10,7 @@ import (
 	"github.com/weirhpc/weir/report/view"
 )
 
-// Cores are sums of core-hours. A core is a logical CPU here, as everywhere in weir.
+// Cores are sums of core-hours, or of GPU-hours. A core is a logical CPU here, as everywhere in weir.
 type Cores struct {
 	Machine *float64 // of the whole machine; nil: not configured
 	Seen    float64  // measured
@@ -18,6 +18,14 @@ type Cores struct {
 	Wasted  float64 // idle in a job, and not beside a busy thread of the same core
 	Free    float64 // held by no job
 	NotSeen *float64
+}
+
+// of sets the hours of the whole machine, unless they are 0: not configured.
+func (c *Cores) of(machine float64) {
+	if machine > 0 {
+		notSeen := max(0, machine-c.Seen)
+		c.Machine, c.NotSeen = &machine, &notSeen
+	}
 }
 
 // Day is the use of the cores on a UTC date.
@@ -40,9 +48,9 @@ func (c *Cores) Shares() (busy, wasted, free, notSeen float64, ok bool) {
 	return c.Busy / all, c.Wasted / all, c.Free / all, unseen / all, true
 }
 
-// cores adds up the hours in total and by date. A date gets no hours of "not seen", since the span may cut the first
-// and the last date.
-func cores(in *Input) (all Cores, days []Day) {
+// cores adds up the hours in total and by date, of a machine with so many cores or GPUs; 0: not configured. A date gets
+// no hours of "not seen", since the span may cut the first and the last date.
+func cores(all []Hour, held []Held, machineHas float64, o Options) (total Cores, days []Day) {
 	var sum hours
 	byDate := map[string]*hours{}
 	of := func(ms int64) *hours {
@@ -52,25 +60,21 @@ func cores(in *Input) (all Cores, days []Day) {
 		}
 		return byDate[date]
 	}
-	for _, h := range in.Hours {
+	for _, h := range all {
 		sum.add(h)
 		of(h.StartMs).add(h)
 	}
-	for _, h := range in.Held {
+	for _, h := range held {
 		sum.hold(h)
 		of(h.StartMs).hold(h)
 	}
-	all = sum.cores()
-	if in.MachineHour > 0 {
-		machine := in.MachineHour * float64(in.ToMs-in.FromMs) / 3.6e6
-		notSeen := max(0, machine-all.Seen)
-		all.Machine, all.NotSeen = &machine, &notSeen
-	}
+	total = sum.cores()
+	total.of(machineHas * float64(o.ToMs-o.FromMs) / 3.6e6)
 	for date, h := range byDate {
 		days = append(days, Day{date, h.cores()})
 	}
 	slices.SortFunc(days, func(a, b Day) int { return cmp.Compare(a.Date, b.Date) })
-	return all, days
+	return total, days
 }
 
 // hours are sums over all cores of the machine, and over the cores that no job held. Jobs are summed by themselves if

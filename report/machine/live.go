@@ -16,6 +16,7 @@ type Frame struct {
 	StartMs, IntervalMs int64
 	Seen, Expected      int64 // nodes; 0: the summary of the whole machine is missing
 	Cores               Cores // in this interval
+	GPUs                Cores // likewise; nothing is seen without GPUs
 	Part                bool  // the reader may not see all jobs, and so no sums of the machine
 	Metrics             []string
 	Jobs                []FrameJob // by id
@@ -28,7 +29,7 @@ type FrameJob struct {
 	Nodes                      int64
 	Reported, Expected         int64
 	Method                     string
-	Busy                       *float64
+	Busy, GPUBusy              *float64
 	Metrics                    []FrameMetric // by name
 	Findings                   []schemas.Finding
 }
@@ -68,6 +69,7 @@ type Known struct {
 	Type        func(nodes []string) config.NodeType
 	Threads     func(nodes []string) int // of a core; 0: not known
 	MachineHour float64                  // cores of the machine; 0: not configured
+	MachineGPUs float64                  // GPUs of the machine, likewise
 	// May reports whether the reader of the frame may see a measurement of a job, by its record, which is nil if there
 	// is none, and the last millisecond of its interval. Nil: every one.
 	May func(j *schemas.Job, ms int64) bool
@@ -99,7 +101,7 @@ func (l *Live) Fold(summaries []*schemas.JobSummary, k *Known) *Frame {
 	f := &Frame{Cluster: first.Cluster, StartMs: first.IntervalStart, IntervalMs: first.IntervalMs}
 	f.Part = k.May != nil && !k.May(nil, f.StartMs)
 	past, metrics := map[pastKey][]float64{}, map[string]bool{}
-	var cores hours
+	var cores, gpus hours
 	for _, s := range summaries {
 		if !k.may(schemas.JobKey{JobID: s.JobID, Restart: s.Restart}, s.IntervalStart, s.IntervalMs) {
 			continue
@@ -107,6 +109,9 @@ func (l *Live) Fold(summaries []*schemas.JobSummary, k *Known) *Frame {
 		if s.JobID == schemas.JobSystem || s.JobID == schemas.JobRest {
 			if h, ok := hourOf(s); ok {
 				cores.add(h)
+			}
+			if h, ok := gpuHourOf(s); ok {
+				gpus.add(h)
 			}
 			if s.JobID == schemas.JobSystem {
 				f.Seen, f.Expected = int64(s.NodesReported), int64(s.NodesExpected)
@@ -129,13 +134,10 @@ func (l *Live) Fold(summaries []*schemas.JobSummary, k *Known) *Frame {
 		f.Jobs = append(f.Jobs, j)
 	}
 	l.past = past // forgets jobs that are gone
-	f.Cores = cores.cores()
-	if f.Part {
-		f.Cores = Cores{}
-	} else if k.MachineHour > 0 {
-		machine := k.MachineHour * float64(f.IntervalMs) / 3.6e6
-		notSeen := max(0, machine-f.Cores.Seen)
-		f.Cores.Machine, f.Cores.NotSeen = &machine, &notSeen
+	if !f.Part {
+		f.Cores, f.GPUs = cores.cores(), gpus.cores()
+		f.Cores.of(k.MachineHour * float64(f.IntervalMs) / 3.6e6)
+		f.GPUs.of(k.MachineGPUs * float64(f.IntervalMs) / 3.6e6)
 	}
 	for name := range metrics {
 		f.Metrics = append(f.Metrics, name)
@@ -159,9 +161,19 @@ func heldOf(s *schemas.JobSummary, k *Known) (held Held) {
 }
 
 // hourOf returns the use of the cores in an interval, by the metric cpu_idle.
-func hourOf(s *schemas.JobSummary) (Hour, bool) {
+func hourOf(s *schemas.JobSummary) (Hour, bool) { return spanOf(s, "cpu_idle") }
+
+// gpuHourOf returns the use of the GPUs in an interval, by the metric acc_utilization.
+func gpuHourOf(s *schemas.JobSummary) (Hour, bool) {
+	h, ok := spanOf(s, "acc_utilization")
+	h.IdleCoreHours = max(0, h.Hours-h.IdleCoreHours) // the metric is the busy share
+	return h, ok
+}
+
+// spanOf returns the hours of a metric in an interval, and the part that its mean is of them.
+func spanOf(s *schemas.JobSummary, metric string) (Hour, bool) {
 	for i := range s.Metrics {
-		if m := &s.Metrics[i]; m.Name == "cpu_idle" && m.Mean != nil {
+		if m := &s.Metrics[i]; m.Name == metric && m.Mean != nil {
 			hours := float64(m.Count) * float64(s.IntervalMs) / 3.6e6
 			return Hour{s.IntervalStart, s.JobID == schemas.JobRest, hours, hours * *m.Mean}, true
 		}
@@ -198,6 +210,9 @@ func frameJob(s *schemas.JobSummary, k *Known) FrameJob {
 		if m.Name == "cpu_idle" && m.Mean != nil {
 			busy := view.Busy(*m.Mean, node)
 			j.Busy = &busy
+		}
+		if m.Name == "acc_utilization" && m.Mean != nil {
+			j.GPUBusy = new(min(1, max(0, *m.Mean)))
 		}
 		j.Metrics = append(j.Metrics, m)
 	}

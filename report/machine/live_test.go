@@ -39,20 +39,27 @@ func TestFrame(t *testing.T) {
 		Findings: map[schemas.JobKey][]schemas.Finding{job: {{Rule: "idle"}}},
 		Type:     func([]string) config.NodeType { return config.NodeType{ThreadsPerCore: 2} },
 	}
-	k.MachineHour = 20
+	k.MachineHour, k.MachineGPUs = 20, 16
 	k.Threads = func(nodes []string) int { return 2 * len(nodes) } // nobody knows the nodes of job 8
 	f := live.Fold([]*schemas.JobSummary{
 		summary("7", 0, 4, map[string]float64{"cpu_user": 0.25, "cpu_idle": 0.75}),
 		summary("8", 0, 4, map[string]float64{"ipc": 1}),
-		summary(schemas.JobSystem, 0, 12, map[string]float64{"cpu_idle": 0.75}),
-		summary(schemas.JobRest, 0, 4, map[string]float64{"cpu_idle": 1}),
+		summary("9", 0, 4, map[string]float64{"acc_utilization": 1.25}),
+		summary(schemas.JobSystem, 0, 12, map[string]float64{"cpu_idle": 0.75, "acc_utilization": 0.5}),
+		summary(schemas.JobRest, 0, 4, map[string]float64{"cpu_idle": 1, "acc_utilization": 0}),
 	}, k)
-	names := []string{"cpu_idle", "cpu_user", "ipc"}
-	if f.Seen != 1 || f.Expected != 2 || len(f.Jobs) != 2 || gocmp.Diff(names, f.Metrics) != "" {
+	names := []string{"acc_utilization", "cpu_idle", "cpu_user", "ipc"}
+	if f.Seen != 1 || f.Expected != 2 || len(f.Jobs) != 3 || gocmp.Diff(names, f.Metrics) != "" {
 		t.Fatalf("%+v", f)
 	}
 	if c := f.Cores; c.Seen != 12 || c.Busy != 4 || c.Wasted != 4 || c.Free != 4 || *c.NotSeen != 8 {
 		t.Errorf("%+v", c)
+	}
+	if g := f.GPUs; g.Seen != 12 || g.Busy != 6 || g.Wasted != 2 || g.Free != 4 || *g.NotSeen != 4 {
+		t.Errorf("GPUs: %+v", g)
+	}
+	if f.Jobs[0].GPUBusy != nil || f.Jobs[2].GPUBusy == nil || *f.Jobs[2].GPUBusy != 1 {
+		t.Errorf("GPUs of jobs: %v, %v", f.Jobs[0].GPUBusy, f.Jobs[2].GPUBusy)
 	}
 	j := f.Jobs[0]
 	if j.User != "u" || len(j.Findings) != 1 || j.Busy == nil || *j.Busy != 0.5 || j.Metric("ipc") != nil {

@@ -24,6 +24,7 @@ type Job struct {
 	schemas.JobKey
 	User, Account, Queue string
 	Cores                int64           // 0: not known to the scheduler
+	GPUs                 int64           // 0: none, or not known
 	StartMs, EndMs       int64           // StartMs is -1 if the scheduler does not know it
 	Type                 config.NodeType // type of its nodes; zero if they have none, or several
 	Means                map[string]Mean // by metric
@@ -51,6 +52,12 @@ type Held struct {
 	IdleCoreHours float64
 }
 
+// Energy is the measured energy of the whole machine.
+type Energy struct {
+	Joules float64
+	Of     string // the parts of the nodes whose power was measured; empty: none
+}
+
 // Rule is a property that jobs may have.
 type Rule struct {
 	ID, Title string
@@ -71,10 +78,13 @@ type Input struct {
 	Jobs        []Job
 	Hours       []Hour
 	Held        []Held // needed if cores have several threads
+	GPUHours    []Hour // of GPUs, as Hours are of cores
+	Energy      Energy
 	Rules       []Rule
 	Found       []Found
 	Judged      bool    // the archive has findings; otherwise no rule was evaluated
 	MachineHour float64 // cores of the machine, as configured; 0: not configured
+	MachineGPUs float64 // GPUs of the machine, likewise
 }
 
 // Report is the answer. Numbers are in base units: shares are 0 to 1.
@@ -82,9 +92,13 @@ type Report struct {
 	Options
 	Jobs      int64 // counted
 	CoreHours float64
+	GPUHours  float64
 	Left      LeftOut
 	Cores     Cores
 	Days      []Day
+	GPUs      Cores
+	GPUDays   []Day
+	Energy    Energy
 	Figures   []Figure
 	Sizes     []MonthSize
 	Kernel    []KernelJob
@@ -108,13 +122,15 @@ type Reason struct {
 
 // Compute makes the report. It neither reorders nor keeps its input.
 func Compute(in *Input) *Report {
-	r := &Report{Options: in.Options, Judged: in.Judged}
+	r := &Report{Options: in.Options, Judged: in.Judged, Energy: in.Energy}
 	counted, left := choose(in.Jobs, in.Options)
 	r.Left, r.Jobs = left, int64(len(counted))
 	for _, j := range counted {
 		r.CoreHours += j.coreHours()
+		r.GPUHours += float64(j.GPUs) * max(0, j.durationS()) / 3600
 	}
-	r.Cores, r.Days = cores(in)
+	r.Cores, r.Days = cores(in.Hours, in.Held, in.MachineHour, in.Options)
+	r.GPUs, r.GPUDays = cores(in.GPUHours, nil, in.MachineGPUs, in.Options)
 	for _, m := range measures {
 		if f := m.figure(counted); len(f.Points) > 0 {
 			r.Figures = append(r.Figures, f)

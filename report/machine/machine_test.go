@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -285,6 +286,47 @@ func TestSpan(t *testing.T) {
 	} {
 		if got := (&Options{FromMs: at(c[0]), ToMs: at(c[1])}).Span(); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestGPUsOfTheMachine: GPU-hours are busy, wasted, free or not seen, as core-hours are, and jobs held some of them.
+func TestGPUsOfTheMachine(t *testing.T) {
+	in := &Input{MachineGPUs: 10, Energy: Energy{Joules: 7, Of: "nodes"}}
+	in.FromMs, in.ToMs = 0, 2*3_600_000
+	for h := range int64(2) {
+		in.GPUHours = append(in.GPUHours, Hour{StartMs: h * 3_600_000, Hours: 9, IdleCoreHours: 5},
+			Hour{StartMs: h * 3_600_000, Rest: true, Hours: 3, IdleCoreHours: 3})
+	}
+	start := int64(0)
+	in.Jobs = []Job{{
+		JobKey: schemas.JobKey{JobID: "1"}, Cores: 8, GPUs: 4, StartMs: start, EndMs: 3_600_000,
+		Means: map[string]Mean{"cpu_idle": {}},
+	}}
+	r := Compute(in)
+	if g := r.GPUs; g.Busy != 8 || g.Wasted != 4 || g.Free != 6 || *g.NotSeen != 2 || r.GPUHours != 4 {
+		t.Errorf("%+v, jobs held %v", g, r.GPUHours)
+	}
+	if r.Cores.Seen != 0 || r.Cores.Busy != 0 || len(r.GPUDays) != 1 || r.GPUDays[0].Busy != 8 {
+		t.Errorf("cores %+v, days %+v", r.Cores, r.GPUDays)
+	}
+	got := map[string]float64{}
+	for _, row := range r.Rows() {
+		if row.GPUHours != nil && strings.HasPrefix(row.View, "gpus") {
+			got[row.View+" "+row.Name] = *row.GPUHours
+			if row.CoreHours != nil {
+				t.Errorf("%s %s has core-hours", row.View, row.Name)
+			}
+		}
+		if row.EnergyJ != nil {
+			got[row.View+" "+row.Name] = *row.EnergyJ
+		}
+	}
+	for name, want := range map[string]float64{
+		"gpus machine": 20, "gpus wasted": 4, "gpus_by_date free": 6, "energy nodes": 7,
+	} {
+		if got[name] != want {
+			t.Errorf("%s: %v, want %v", name, got[name], want)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package machine
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Row is a number of the report for --json and --csv. View names the table, and with it the columns in use. In the
 // other columns texts are empty and numbers null.
@@ -20,6 +23,8 @@ type Row struct {
 
 	Jobs        *int64   `json:"jobs"`
 	CoreHours   *float64 `json:"core_hours"`
+	GPUHours    *float64 `json:"gpu_hours"`
+	EnergyJ     *float64 `json:"energy_j"`
 	Share       *float64 `json:"share"`
 	P25         *float64 `json:"p25"`
 	Median      *float64 `json:"median"`
@@ -37,7 +42,7 @@ type Row struct {
 // Rows returns the report as rows, table by table.
 func (r *Report) Rows() (all []Row) {
 	add := func(rows ...Row) { all = append(all, rows...) }
-	add(Row{View: "jobs", Name: "counted", Jobs: &r.Jobs, CoreHours: &r.CoreHours})
+	add(Row{View: "jobs", Name: "counted", Jobs: &r.Jobs, CoreHours: &r.CoreHours, GPUHours: &r.GPUHours})
 	add(Row{View: "jobs", Name: "left out", Jobs: &r.Left.Jobs})
 	for i := range r.Left.Reasons {
 		add(Row{View: "left_out", Name: r.Left.Reasons[i].Text, Jobs: &r.Left.Reasons[i].Jobs})
@@ -45,6 +50,15 @@ func (r *Report) Rows() (all []Row) {
 	add(r.Cores.rows("")...)
 	for i := range r.Days {
 		add(r.Days[i].rows(r.Days[i].Date)...)
+	}
+	if r.GPUs.Seen > 0 {
+		add(gpuRows(r.GPUs.rows(""))...)
+	}
+	for i := range r.GPUDays {
+		add(gpuRows(r.GPUDays[i].rows(r.GPUDays[i].Date))...)
+	}
+	if r.Energy.Of != "" {
+		add(Row{View: "energy", Name: r.Energy.Of, Unit: "J", EnergyJ: &r.Energy.Joules})
 	}
 	for i := range r.Figures {
 		add(r.Figures[i].rows()...)
@@ -104,6 +118,15 @@ func (c *Cores) rows(date string) []Row {
 		all = append(all, row("not seen", c.NotSeen, share(&notSeen)))
 	}
 	return all
+}
+
+// gpuRows makes rows of cores rows of GPUs: views gpus and gpus_by_date.
+func gpuRows(rows []Row) []Row {
+	for i := range rows {
+		r := &rows[i]
+		r.View, r.GPUHours, r.CoreHours = strings.Replace(r.View, "cores", "gpus", 1), r.CoreHours, nil
+	}
+	return rows
 }
 
 func (f *Figure) rows() (all []Row) {

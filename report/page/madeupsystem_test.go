@@ -15,7 +15,10 @@ import (
 // madeUpMachine is a month of 1,500 jobs. Each name ends with what is given.
 func madeUpMachine(name string) *machine.Input {
 	from := time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
-	in := &machine.Input{MachineHour: 64 * 200, Judged: true}
+	in := &machine.Input{
+		MachineHour: 64 * 200, MachineGPUs: 80, Judged: true,
+		Energy: machine.Energy{Joules: 3.6e11, Of: "nodes"},
+	}
 	in.FromMs, in.ToMs, in.MinCores, in.MinTime = from, from+30*dayMs, 8, 10*time.Minute
 	in.WithoutQueues = []string{"test" + name}
 	in.Rules = []machine.Rule{
@@ -53,6 +56,9 @@ func madeUpMachine(name string) *machine.Input {
 				"bytes_per_cycle": {Mean: 0.4 * r.Float64(), PerNode: 2},
 			},
 		}
+		if i%5 == 0 {
+			j.GPUs = 4
+		}
 		if i%10 == 0 {
 			j.Queue = "test" + name
 		}
@@ -80,6 +86,8 @@ func madeUpMachine(name string) *machine.Input {
 			},
 			machine.Hour{StartMs: from + h*3_600_000, Rest: true, Hours: free, IdleCoreHours: free},
 		)
+		in.GPUHours = append(in.GPUHours, machine.Hour{StartMs: from + h*3_600_000, Hours: 78, IdleCoreHours: free / 50},
+			machine.Hour{StartMs: from + h*3_600_000, Rest: true, Hours: free / 100, IdleCoreHours: free / 100})
 	}
 	return in
 }

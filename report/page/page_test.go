@@ -210,7 +210,8 @@ func TestSystemPageSays(t *testing.T) {
 	text := string(system(in)(t))
 	for _, want := range []string{
 		"<h1>September 2026</h1>", thousands(r.Jobs) + " counted",
-		thousands(r.Jobs) + " jobs ran for " + whole(r.CoreHours) + " core-hours.",
+		thousands(r.Jobs) + " jobs ran for " + whole(r.CoreHours) + " core-hours and " + whole(r.GPUHours) + " GPU-hours.",
+		"<h2>What the GPUs did</h2>", "of the GPU-hours that jobs held were wasted", "100\u00a0MWh of nodes",
 		`<i class="med" style="width:11`, "busy in " + tenths(busy), "wasted in " + tenths(wasted),
 		"Below p25 with 100\u00a0% of the jobs of 256 cores: slow.", "Cores without work costs most", ">phys-a<td>",
 		"cores in the mean; the mean core-hour was spent in a job of",

@@ -18,6 +18,7 @@ type systemDocument struct {
 	Lead         string
 	Facts        []fact
 	Cores        coreUse
+	GPUs         *coreUse // nil: not measured
 	Figures      []sizeFigure
 	Properties   propertyTable
 	Worst        []worstRow
@@ -37,7 +38,11 @@ func System(w io.Writer, r *machine.Report, o Options) error {
 	d := systemDocument{
 		Style: template.CSS(style), Now: o.Now.UTC().Format("2006-01-02 15:04"), Version: o.Version,
 		Span: r.Span(), Title: unbroken(r.Span()), Lead: systemLead(r), Facts: systemFacts(r),
-		Cores: newCoreUse(r), Properties: newPropertyTable(r),
+		Cores: newCoreUse("core", &r.Cores, r.Days), Properties: newPropertyTable(r),
+	}
+	if r.GPUs.Seen > 0 {
+		gpus := newCoreUse("GPU", &r.GPUs, r.GPUDays)
+		d.GPUs = &gpus
 	}
 	for i := range r.Figures {
 		d.Figures = append(d.Figures, newSizeFigure(&r.Figures[i], fmt.Sprintf("size%d", i)))
@@ -81,9 +86,16 @@ func whole(v float64) string {
 }
 
 func systemLead(r *machine.Report) string {
-	text := count(r.Jobs, "job") + " ran for " + count(int64(math.Round(r.CoreHours)), "core-hour") + "."
+	text := count(r.Jobs, "job") + " ran for " + count(int64(math.Round(r.CoreHours)), "core-hour")
+	if r.GPUHours > 0 {
+		text += " and " + count(int64(math.Round(r.GPUHours)), "GPU-hour")
+	}
+	text += "."
 	if busy, wasted, _, _, ok := r.Cores.Shares(); ok {
 		text += fmt.Sprintf(" The cores were busy in %s of the time, and wasted in %s.", tenths(busy), tenths(wasted))
+	}
+	if busy, wasted, _, _, ok := r.GPUs.Shares(); ok && r.GPUs.Seen > 0 {
+		text += fmt.Sprintf(" The GPUs were busy in %s of the time, and wasted in %s.", tenths(busy), tenths(wasted))
 	}
 	return text
 }
@@ -101,9 +113,18 @@ func systemFacts(r *machine.Report) []fact {
 		facts = append(facts, fact{"Left out", fmt.Sprintf("%s (%s)", thousands(r.Left.Jobs), strings.Join(why, ", "))})
 	}
 	if m := r.Cores.Machine; m != nil {
-		facts = append(facts, fact{"Machine", whole(*m) + " core-hours; shares are of these"})
+		text := whole(*m) + " core-hours"
+		if g := r.GPUs.Machine; g != nil && r.GPUs.Seen > 0 {
+			text += " and " + whole(*g) + " GPU-hours"
+		}
+		facts = append(facts, fact{"Machine", text + "; shares are of these"})
 	} else {
 		facts = append(facts, fact{"Machine", "not configured, so shares are of what was measured"})
+	}
+	if e := &r.Energy; e.Of != "" {
+		facts = append(facts, fact{
+			"Energy", unitText("", "Wh", e.Joules/3600) + " of " + e.Of + ", as far as power was measured",
+		})
 	}
 	return facts
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/weirhpc/weir/report/machine"
 )
 
-// coreUse is the figure of how the cores were used, day by day.
+// coreUse is the figure of how the cores or the GPUs were used, day by day.
 type coreUse struct {
 	Result string
+	Unit   string // core-hours or GPU-hours
 	Parts  []use
 	Figure template.HTML
 	Rows   []dayRow
@@ -22,14 +23,14 @@ type dayRow struct{ Date, Busy, Wasted, Free, Seen string }
 
 const dayMillis = 86_400_000
 
-func newCoreUse(r *machine.Report) coreUse {
-	busy, wasted, free, notSeen, ok := r.Cores.Shares()
+func newCoreUse(one string, of *machine.Cores, days []machine.Day) coreUse {
+	busy, wasted, free, notSeen, ok := of.Shares()
 	if !ok {
-		return coreUse{Result: "No core was measured."}
+		return coreUse{Result: "No " + one + " was measured."}
 	}
-	c := coreUse{Result: "No job held a core."}
+	c := coreUse{Result: "No job held a " + one + ".", Unit: one + "-hours"}
 	if held := busy + wasted; held > 0 {
-		c.Result = fmt.Sprintf("%s of the core-hours that jobs held were wasted.", tenths(wasted/held))
+		c.Result = fmt.Sprintf("%s of the %s that jobs held were wasted.", tenths(wasted/held), c.Unit)
 	}
 	for _, p := range []use{
 		{Name: "busy", Percent: busy},
@@ -40,31 +41,31 @@ func newCoreUse(r *machine.Report) coreUse {
 		p.Text, p.Percent = tenths(p.Percent), 100*p.Percent
 		c.Parts = append(c.Parts, p)
 	}
-	if r.Cores.Machine == nil {
+	if of.Machine == nil {
 		c.Parts[3].Text, c.Parts[3].Word = "–", "unknown"
 	}
-	for i := range r.Days {
-		d := &r.Days[i]
+	for i := range days {
+		d := &days[i]
 		if busy, wasted, free, _, ok := d.Shares(); ok {
 			c.Rows = append(c.Rows, dayRow{unbroken(d.Date), tenths(busy), tenths(wasted), tenths(free), whole(d.Seen)})
 		}
 	}
 	if len(c.Rows) > 1 {
-		c.Figure = drawDays(r, c.Result)
+		c.Figure = drawDays(one, days, c.Result)
 	}
 	return c
 }
 
 // drawDays stacks the shares of each date.
-func drawDays(r *machine.Report, result string) template.HTML {
+func drawDays(one string, days []machine.Day, result string) template.HTML {
 	const left, right, top, bottom = 36.0, 590.0, 22.0, 160.0
-	f := chart.Figure{ID: "days", Title: "Use of the cores by day", Desc: result, W: 600, H: 186}
+	f := chart.Figure{ID: "days-" + one, Title: "Use of the " + one + "s by day", Desc: result, W: 600, H: 186}
 	y := chart.Linear(0, 1, bottom, top).As(func(v float64) string { return digits(100 * v) })
 	var first, last int64
 	at := map[int64][3]float64{}
-	for i := range r.Days {
-		day, err := time.Parse(time.DateOnly, r.Days[i].Date)
-		busy, wasted, free, _, ok := r.Days[i].Shares()
+	for i := range days {
+		day, err := time.Parse(time.DateOnly, days[i].Date)
+		busy, wasted, free, _, ok := days[i].Shares()
 		if err != nil || !ok {
 			continue
 		}
@@ -92,7 +93,7 @@ func drawDays(r *machine.Report, result string) template.HTML {
 			}
 		}
 	}
-	f.Axes(x, y, "", "% of the core-hours seen")
+	f.Axes(x, y, "", "% of the "+one+"-hours seen")
 	for k, class := range []string{"fan2", "sev2", "sev0"} {
 		f.Band(xs, levels[k], levels[k+1], class)
 	}

@@ -15,6 +15,7 @@ func System(w io.Writer, r *machine.Report, s Style) error {
 	t := &text{Style: s}
 	t.jobsCounted(r)
 	t.cores(&r.Cores)
+	t.gpus(r)
 	for i := range r.Figures {
 		t.figure(&r.Figures[i])
 	}
@@ -41,6 +42,9 @@ func (t *text) underHead(head, words string) {
 
 func (t *text) jobsCounted(r *machine.Report) {
 	words := fmt.Sprintf("%s counted, %s core-hours", plural(r.Jobs, "job", "jobs"), count(whole(r.CoreHours)))
+	if r.GPUHours > 0 {
+		words += ", " + count(whole(r.GPUHours)) + " GPU-hours"
+	}
 	if r.Left.Jobs > 0 {
 		var reasons []string
 		for _, l := range r.Left.Reasons {
@@ -59,21 +63,36 @@ func (t *text) jobsCounted(r *machine.Report) {
 func oneDecimal(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
 func (t *text) cores(c *machine.Cores) {
-	busy, wasted, free, notSeen, ok := c.Shares()
-	if !ok {
+	if _, _, _, _, ok := c.Shares(); !ok {
 		t.underHead("Cores", "not measured: the archive has no cpu_idle of the whole machine in this time")
 		return
 	}
+	t.shares("Cores", "core-hours", "all cores", c)
+}
+
+// gpus writes the use of the GPUs and the energy, if they were measured.
+func (t *text) gpus(r *machine.Report) {
+	if r.GPUs.Seen > 0 {
+		t.shares("GPUs", "GPU-hours", "all GPUs", &r.GPUs)
+	}
+	if r.Energy.Of != "" {
+		t.underHead("Energy", energy(r.Energy.Joules)+" of "+r.Energy.Of+", as far as power was measured")
+	}
+}
+
+// shares writes how hours were used.
+func (t *text) shares(head, unit, all string, c *machine.Cores) {
+	busy, wasted, free, notSeen, _ := c.Shares()
 	parts := []string{"busy " + oneDecimal(busy), "wasted " + oneDecimal(wasted), "free " + oneDecimal(free)}
 	if c.NotSeen != nil {
 		parts = append(parts, "not seen "+oneDecimal(notSeen))
 		if c.Machine != nil {
-			parts[len(parts)-1] += fmt.Sprintf("; the machine has %s core-hours", count(whole(*c.Machine)))
+			parts[len(parts)-1] += fmt.Sprintf("; the machine has %s %s", count(whole(*c.Machine)), unit)
 		}
 	} else {
-		parts = append(parts, "of what was measured: `machine` in the configuration does not tell all cores")
+		parts = append(parts, "of what was measured: `machine` in the configuration does not tell "+all)
 	}
-	t.underHead("Cores", strings.Join(parts, ", "))
+	t.underHead(head, strings.Join(parts, ", "))
 }
 
 // Cells of the columns of numbers.

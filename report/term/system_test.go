@@ -15,6 +15,8 @@ func october() *machine.Report {
 	notSeen, without, disk := 15.0, 0.034, 11_000.0
 	return &machine.Report{
 		Options: machine.Options{FromMs: ms(10), ToMs: ms(11)}, Jobs: 9812, CoreHours: 1_234_567.8,
+		GPUHours: 4321, GPUs: machine.Cores{Seen: 200, Busy: 100, Wasted: 60, Free: 40},
+		Energy: machine.Energy{Joules: 3.6e12, Of: "CPUs and GPUs"},
 		Left: machine.LeftOut{Jobs: 7204, Reasons: []machine.Reason{
 			{Text: "< 8 cores", Jobs: 3900}, {Text: "<= 10m", Jobs: 5120}, {Text: "queue devel", Jobs: 4066},
 		}},
@@ -75,9 +77,13 @@ func systemText(t *testing.T, r *machine.Report, s Style) string {
 }
 
 const system80 = `
-October 2026   9,812 jobs counted, 1,234,568 core-hours; left out: 7,204 (< 8
-               cores 3,900, <= 10m 5,120, queue devel 4,066; overlapping)
+October 2026   9,812 jobs counted, 1,234,568 core-hours, 4,321 GPU-hours; left
+               out: 7,204 (< 8 cores 3,900, <= 10m 5,120, queue devel 4,066;
+               overlapping)
 Cores   busy 71.2 %, wasted 17.9 %, free 9.4 %, not seen 1.5 %
+GPUs   busy 50.0 %, wasted 30.0 %, free 20.0 %, of what was measured: ` + "`machine`" + `
+       in the configuration does not tell all GPUs
+Energy   1 GWh of CPUs and GPUs, as far as power was measured
 
 Share of peak FLOPs by job size, in %
     cores    jobs  core-hours     p25  median     p75    mean

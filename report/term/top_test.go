@@ -104,6 +104,30 @@ JOB      USER       BUSY  FINDING
 	}
 }
 
+// TestTopShowsGPUs where there are any: a bar of the machine, and a column of the jobs.
+func TestTopShowsGPUs(t *testing.T) {
+	f := topFrame()
+	f.GPUs = machine.Cores{Seen: 8, Busy: 4, Wasted: 2, Free: 2}
+	f.Jobs[2].GPUBusy = new(0.25)
+	want := `
+weir top  cluster alpha  14:20:30Z  interval 10 s  1,954 of 1,960 nodes seen
+cores  |||||||||||||||||||||||||||||||||||||xxxxxxxxx..    busy 74 % wasted 17 %
+gpus   |||||||||||||||||||||||||xxxxxxxxxxxxx............  busy 50 % wasted 25 %
+JOB      USER    NODES    BUSY    GPU  d1-d9 cpu_~  SPREAD  FINDING
+184310   bob         1     1 %      -  |              1 pt  HIGH serial
+184223   alice      64    78 %      -  .----|----.   80 pt  MED  idle-cores
+184400   carol       8    97 %   25 %            |    2 pt  -
+`
+	if got := once(t, f, TopOptions{Style: Style{Width: 80, ASCII: true}}); got != want[1:] {
+		t.Errorf("%s\nwant\n%s", got, want[1:])
+	}
+	v := newTopView(TopOptions{})
+	before := v.room()
+	if v.show(f); v.room() != before-1 || len(v.lines()) != v.height {
+		t.Errorf("%d lines on a screen of %d", len(v.lines()), v.height)
+	}
+}
+
 func lineText(l line) (text string) {
 	for _, r := range l {
 		text += r.text

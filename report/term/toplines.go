@@ -3,6 +3,7 @@ package term
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,10 +33,14 @@ func (v *topView) lines() []line {
 // table returns the lines for the machine, the jobs, and the keys.
 func (v *topView) table(rows int) []line {
 	from := v.scroll(rows)
-	lines := []line{v.header(), v.machine(), v.columns()}
-	if v.frame.Part {
-		lines = []line{v.header(), v.columns()}
+	lines := []line{v.header()}
+	if !v.frame.Part {
+		lines = append(lines, v.machine())
 	}
+	if v.hasGPUs() {
+		lines = append(lines, v.shares("gpus", &v.frame.GPUs))
+	}
+	lines = append(lines, v.columns())
 	low, high := v.scale()
 	for _, j := range v.jobs[from:min(from+rows, len(v.jobs))] {
 		l := v.cutLine(v.row(j, low, high))
@@ -105,21 +110,29 @@ func (v *topView) clock() string {
 	return fmt.Sprintf("NOTHING CAME SINCE %s, %s ago", text, span(age.Truncate(step).Milliseconds()))
 }
 
-// machine writes how busy the cores are. Each letter of the bar stands for a share of all cores.
+// machine writes how busy the cores are. Each letter of a bar stands for a share of all cores or GPUs.
 func (v *topView) machine() line {
-	busy, wasted, free, notSeen, ok := v.frame.Cores.Shares()
-	if !ok {
+	if _, _, _, _, ok := v.frame.Cores.Shares(); !ok {
 		return line{{text: v.clean("cores  not measured: no summary of the whole machine came", v.cells())}}
 	}
+	return v.shares("cores", &v.frame.Cores)
+}
+
+// hasGPUs reports whether the machine has GPUs that were measured.
+func (v *topView) hasGPUs() bool { return v.frame != nil && v.frame.GPUs.Seen > 0 }
+
+// shares writes a bar of the cores or the GPUs, and its shares in words.
+func (v *topView) shares(name string, of *machine.Cores) line {
+	busy, wasted, free, notSeen, _ := of.Shares()
 	words := fmt.Sprintf("  busy %s wasted %s", percent(busy), percent(wasted))
 	if v.cells() >= wide {
 		words += fmt.Sprintf(" free %s", percent(free))
-		if v.frame.Cores.NotSeen != nil {
+		if of.NotSeen != nil {
 			words += fmt.Sprintf(" not seen %s", percent(notSeen))
 		}
 	}
 	if v.cells() < narrow {
-		return line{{text: v.clean("cores"+words, v.cells())}}
+		return line{{text: v.clean(name+words, v.cells())}}
 	}
 	cells := max(0, v.cells()-7-width(words))
 	part := func(from, to float64, mark string) string {
@@ -127,7 +140,7 @@ func (v *topView) machine() line {
 		return strings.Repeat(mark, n)
 	}
 	return line{
-		{text: "cores  " + part(0, busy, "|")},
+		{text: left(name, 7) + part(0, busy, "|")},
 		{text: part(busy, busy+wasted, "x"), color: red},
 		{text: part(busy+wasted, busy+wasted+free, ".")},
 		{text: part(busy+wasted+free, 1, " ") + words},
@@ -139,7 +152,21 @@ const (
 	userCells, nodesCells, busyCells     = 7, 5, 7
 	bandCells, spreadCells, findingCells = 18, 6, 20
 	queueCells, accountCells, sparkCells = 8, 8, 20
+	gpuCells                             = 6
 )
+
+// gpuColumn reports whether there is a column of GPUs.
+func (v *topView) gpuColumn() bool {
+	return v.cells() >= usual && slices.ContainsFunc(v.jobs, func(j *machine.FrameJob) bool { return j.GPUBusy != nil })
+}
+
+// bandRoom returns the cells of a band: the column of GPUs takes its room from it.
+func (v *topView) bandRoom() int {
+	if v.gpuColumn() {
+		return bandCells - gpuCells - 1
+	}
+	return bandCells
+}
 
 // jobCells returns the room for job IDs: the ID of a task of an array is longer than 8 digits, and somebody who looks
 // for it types it whole.
@@ -162,8 +189,11 @@ func (v *topView) columns() line {
 		return line{{text: v.clean(b.String()+right("BUSY", busyCells)+"  FINDING", v.cells()), color: bold}}
 	}
 	fmt.Fprintf(&b, "%s %s", right("NODES", nodesCells), right("BUSY", busyCells))
+	if v.gpuColumn() {
+		b.WriteString(" " + right("GPU", gpuCells))
+	}
 	if v.cells() >= usual {
-		b.WriteString("  " + left(v.clean("d1-d9 "+v.Metric, bandCells), bandCells))
+		b.WriteString("  " + left(v.clean("d1-d9 "+v.Metric, v.bandRoom()), v.bandRoom()))
 	}
 	if v.cells() >= wide {
 		b.WriteString("  " + left("median over time", sparkCells))
@@ -193,13 +223,16 @@ func (v *topView) row(j *machine.FrameJob, low, high float64) line {
 		return append(append(l, run{text: b.String() + right(percent(busy), busyCells) + "  "}), v.finding(j)...)
 	}
 	fmt.Fprintf(&b, "%s %s", right(fmt.Sprint(j.Nodes), nodesCells), right(percent(busy), busyCells))
+	if v.gpuColumn() {
+		b.WriteString(" " + right(maybe(j.GPUBusy, percent), gpuCells))
+	}
 	m := j.Metric(v.Metric)
 	if v.cells() >= usual {
 		band := "-"
 		if m != nil && m.Deciles != nil {
-			band = v.band(m.Deciles, low, high, bandCells)
+			band = v.band(m.Deciles, low, high, v.bandRoom())
 		}
-		b.WriteString("  " + left(band, bandCells))
+		b.WriteString("  " + left(band, v.bandRoom()))
 	}
 	if v.cells() >= wide {
 		past := ""

@@ -16,7 +16,7 @@ func (v *topView) help() (lines []line) {
 		"enter    show the selected job's metrics", "s        sort by the next of: " + strings.Join(TopSorts, " "),
 		"r        reverse the order", "m        show the band of the next metric",
 		"u        show the jobs of one user", "f        show only jobs with findings", "",
-		"cores    | busy   x held by jobs and idle   . free   space: not seen",
+		"cores    | busy   x held by jobs and idle   . free   space: not seen; gpus the same",
 		"band     line from the 1st to the 9th decile, dots to the extremes, mark at the median",
 		"SPREAD   d9 - d1 of cpu_user: how unevenly cores work",
 		"FINDING  the worst open finding; `weir job ID` explains it",

@@ -258,4 +258,10 @@ const (
 )
 
 // room returns the number of jobs that fit.
-func (v *topView) room() int { return max(1, v.height-headLines-footLines) }
+func (v *topView) room() int {
+	lines := headLines + footLines
+	if v.hasGPUs() {
+		lines++
+	}
+	return max(1, v.height-lines)
+}
