@@ -55,6 +55,7 @@ var askedUnits = map[string][2]string{
 	"cpu_user": {"1", schemas.ScopeCore}, "cpu_system": {"1", schemas.ScopeCore}, "cpu_idle": {"1", schemas.ScopeCore},
 	"mem_used": {"B", schemas.ScopeNode}, "peak_share_flops": {"1", schemas.ScopeNode},
 	"bytes_per_cycle": {"B", schemas.ScopeSocket}, "disk_bytes": {"B/s", schemas.ScopeNode},
+	"acc_utilization": {"1", schemas.ScopeGPU},
 }
 
 const (
@@ -274,6 +275,7 @@ func (j *askedJob) draw(r *rand.Rand, cores int) map[string]map[string][]float64
 		all["peak_share_flops"][node] = []float64{max(j.level, 0.3) * r.Float64() / 5}
 		all["bytes_per_cycle"][node] = []float64{4 * r.Float64(), 4 * r.Float64()}
 		all["disk_bytes"][node] = []float64{1e6 * r.Float64()}
+		all["acc_utilization"][node] = []float64{r.Float64(), r.Float64()}
 	}
 	return all
 }

@@ -50,8 +50,8 @@ func newTop(by asker) *cobra.Command {
 		Long: `Watches the machine and its jobs, interval by interval.
 
 BUSY is the share of a job's cores that work, and GPU the mean utilization of its GPUs. SPREAD is the difference between
-the ninth and the first decile of cpu_user, in points. The band shows the deciles of one metric over the cores of the job. FINDING is the worst open
-finding; "weir job ID" explains it.
+the ninth and the first decile of cpu_user, in points. The band shows the deciles of one metric over the cores of the
+job. FINDING is the worst open finding; "weir job ID" explains it.
 
 Key ? explains the keys. The screen changes once an interval. With --once, or if the output is not a terminal, it
 prints the newest interval.`,

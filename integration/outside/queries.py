@@ -412,6 +412,16 @@ def worst(t):
     return sorted(rows, key=lambda r: -r[3])[:10]
 
 
+def both_hours(t):
+    """Core-hours and GPU-hours of each user, and the idle part of both."""
+    rows = []
+    for user, js in sorted(groups(t.measured(), lambda j: j["user"]).items()):
+        cores, gpus = ([v for j in js for v in t.total(j, m).values] for m in ("cpu_idle", "acc_utilization"))
+        rows.append([user, len(cores) * INTERVAL / HOUR, math.fsum(cores) * INTERVAL / HOUR, len(gpus) * INTERVAL / HOUR,
+                     math.fsum(1 - v for v in gpus) * INTERVAL / HOUR])
+    return rows
+
+
 def unused(t):
     rows = []
     for j in sorted(t.measured(), key=lambda j: (*j["key"], j["user"])):
@@ -499,7 +509,7 @@ def lives(t):
 
 ANSWERS = [whole_life, distribution, over_time, side_by_side, kernel_and_disk, hour_by_hour, core_by_core, by_user,
            by_account, peak_by_size, by_size, user_and_kernel, bytes_per_cycle, peak_by_month, by_month, job_sizes,
-           off_their_class, far_off, without_them, worst, unused, no_limit, imbalance, lowest, by_property, properties,
+           off_their_class, far_off, without_them, worst, both_hours, unused, no_limit, imbalance, lowest, by_property, properties,
            completeness, gaps, never_measured, busy, shares, waits, had_node, lives]
 
 

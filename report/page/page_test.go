@@ -65,7 +65,7 @@ func madeUpPages() map[string]func(testing.TB) []byte {
 
 // pair is a made-up job that has ended, and its next run, which keeps more cores busy.
 func pair() (a, b *view.Job) {
-	a, b = madeUp(240), madeUp(240)
+	a, b = madeUp(24), madeUp(24)
 	for _, j := range []*view.Job{a, b} {
 		j.Running, j.State, j.End = false, schemas.StateCompleted, new(j.UntilMs)
 	}
@@ -88,8 +88,8 @@ func month(name string) func(testing.TB) []byte {
 	in := &usage.Input{
 		Kind: usage.Account, Name: name, Judged: true, Month: time.UnixMilli(dayStart).UTC().AddDate(0, 0, -20),
 	}
+	from, _ := pair()
 	for i := range 12 {
-		from, _ := pair()
 		j := usage.Job{JobLine: from.Line(), CoresMeasuredH: 90_000, Findings: from.Findings[:i%3]}
 		j.JobID, j.User, j.Account, j.Name = fmt.Sprint(184223+i), name, name, name
 		j.End = new(in.Month.AddDate(0, -i/4, i).UnixMilli())
