@@ -55,7 +55,7 @@ type lister struct {
 	intervalMs int64 // of the configuration
 	ask        ListAsk
 	types      *nodetypes.Types
-	of         archive.Timeline[*view.JobLine] // a nil line: a job that the viewer may not see, since it may be a namesake
+	of         archive.Timeline[*view.JobLine] // nil: a job that the viewer may not see, perhaps a namesake
 	all        []*view.JobLine
 	by         order
 	found      map[*view.JobLine]bool // jobs with the requested finding
@@ -77,8 +77,8 @@ func LoadLines(ctx context.Context, cfg config.Config, v Viewer, a ListAsk) (*vi
 		cfg.Sink.Dir = a.Dir
 	}
 	l := &lister{
-		viewer: v, intervalMs: cfg.Interval.Milliseconds(), ask: a, types: types, by: by, of: archive.Timeline[*view.JobLine]{}, found: map[*view.JobLine]bool{},
-		rules: map[string]bool{},
+		viewer: v, intervalMs: cfg.Interval.Milliseconds(), ask: a, types: types, by: by,
+		of: archive.Timeline[*view.JobLine]{}, found: map[*view.JobLine]bool{}, rules: map[string]bool{},
 	}
 	if a.Topic {
 		limited, cancel := context.WithTimeout(ctx, topics.ReadTimeout)

@@ -244,7 +244,7 @@ func outcome(out string, err error) string {
 			return "not there, in words of its own"
 		}
 		return "not there"
-	case errors.Is(err, console.ErrBadQuestion):
+	case errors.Is(err, console.ErrBadQuestion), errors.Is(err, console.ErrNoAnswer):
 		if named := madeUser.FindString(err.Error()); named != "" {
 			return "bad: " + named
 		}
