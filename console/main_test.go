@@ -134,10 +134,12 @@ func directory(t *testing.T) (calls string) {
 	for name, script := range map[string]string{
 		"getent": `echo "$*" >>` + calls + `
 case "$*" in
+"passwd 0") echo "root:x:0:0::/:/bin/sh" ;;
+"passwd 65534") echo "nobody:x:65534:100::/:/bin/sh" ;;
 "passwd 1001") echo "alice:x:1001:100::/:/bin/sh" ;;
 "passwd 1002") echo "bob:x:1002:100::/:/bin/sh" ;;
 "passwd 1003") echo "carol@example.org:x:1003:100::/:/bin/sh" ;;
-"passwd 1004") echo $$ >` + dir + `/hung; sleep 600 ;;
+"passwd 1004") sleep 600 & echo $! >` + dir + `/hung; wait ;;
 "passwd 1005") echo "twin:x:1001:100::/:/bin/sh" ;;
 "passwd 1006") echo broken >&2; exit 1 ;;
 "passwd 20"??) echo "user$2:x:$2:100::/:/bin/sh" ;;

@@ -82,6 +82,31 @@ func TestWhoAsks(t *testing.T) {
 	}
 }
 
+// unasked is a service that nobody may reach.
+type unasked struct{ *testing.T }
+
+func (u unasked) RoundTrip(r *http.Request) (*http.Response, error) {
+	u.Errorf("the relay forwards %s of %q", r.URL, r.Header)
+	return nil, errors.New("not reached")
+}
+
+// TestRelayRefuses: what the service refuses does not even leave the login node.
+func TestRelayRefuses(t *testing.T) {
+	r := newRelay(config.Console{}, discard())
+	r.transport, r.overflow = unasked{t}, 4242
+	for _, uid := range []any{uint32(0), uint32(65534), uint32(4242), ^uint32(0), nil, 1001} {
+		w := &recorded{header: http.Header{}}
+		ctx := context.WithValue(t.Context(), peerKey{}, uid)
+		question, err := http.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/jobs", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.ServeHTTP(w, question); w.status != http.StatusForbidden {
+			t.Errorf("%v: %d %s", uid, w.status, w.body.String())
+		}
+	}
+}
+
 // TestPassedConnection: whoever connects is who asks. A process that is handed the connection of another user asks as
 // that user, who gave it away. It is no way to another user's jobs against that user's will.
 func TestPassedConnection(t *testing.T) {

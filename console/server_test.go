@@ -351,9 +351,13 @@ func TestGetentThatHangs(t *testing.T) {
 	var hung sync.WaitGroup
 	for range 2 {
 		hung.Go(func() {
+			began := time.Now()
 			status, body, err := s.byRelay(relay, "/api/v1/jobs", uidOf(1004))
 			if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(body, "try again") {
 				t.Errorf("the user for whom it hangs: %d %s %v", status, body, err)
+			}
+			if took := time.Since(began); took > 30*time.Second {
+				t.Errorf("the user for whom it hangs waits for %v", took)
 			}
 		})
 	}
@@ -373,8 +377,8 @@ func TestGetentThatHangs(t *testing.T) {
 	hung.Wait()
 	if pid, err := os.ReadFile(strings.TrimSuffix(calls, "calls") + "hung"); err != nil {
 		t.Error(err)
-	} else if _, err := os.Stat("/proc/" + strings.TrimSpace(string(pid))); err == nil {
-		t.Error("a getent that hangs is left")
+	} else if line, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/cmdline"); err == nil && len(line) > 0 {
+		t.Errorf("a process of the getent that hangs is left: %q", line)
 	}
 }
 

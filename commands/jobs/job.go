@@ -52,10 +52,11 @@ it, dots lead to the extremes, a line runs from the first to the ninth decile, a
 table by node has the worst ten: the share of busy cores, the largest memory, GPUs, and network. Notes name problems,
 with the line of the job script to change. Times are UTC, as in all reports.
 
-It reads the archive, and then the topic past the archive's end. Several jobs get a line each, followed by the totals
-of all their values together. 184300_[1-60] are tasks of the job array 184300, and 184300 alone means all of them.
-Tasks, steps and parts may be typed as squeue and sacct print them: 184300_7, 4711.batch, 4711+1. If several jobs have
-had an ID, it lists them, and ID@DATE selects the one that began on a date.
+It reads the archive, and then the topic past the archive's end. On a login node with neither, it asks the site's
+console, which shows you your own jobs. Several jobs get a line each, followed by the totals of all their values
+together. 184300_[1-60] are tasks of the job array 184300, and 184300 alone means all of them. Tasks, steps and parts
+may be typed as squeue and sacct print them: 184300_7, 4711.batch, 4711+1. If several jobs have had an ID, it lists
+them, and ID@DATE selects the one that began on a date.
 
 --last shows the rows of the last intervals, one metric a line, and --json and --csv print them for programs. The names
 are the columns of the archive. The rows come from the topic, or with --dir from the archive, with a span given by
