@@ -31,6 +31,7 @@ type roofPoint struct {
 const (
 	roofW, roofH                             = 400.0, 300.0
 	roofLeft, roofRight, roofTop, roofBottom = 44.0, 390.0, 26.0, 252.0
+	letterW                                  = 6.5 // of a letter of a label, at most
 )
 
 func newRoofline(j *view.Job) roofline {
@@ -115,7 +116,12 @@ func drawRoofline(points []roofPoint, flops, bandwidth float64, result string) t
 		[]float64{y.At(bandwidth * from), y.At(flops), y.At(flops)}, "roof")
 	f.Text(roofRight, y.At(flops)-5, "tick end", "peak "+unitText("", "FLOP/s", flops))
 	half := math.Sqrt(from * ridge)
-	f.Text(x.At(half)-8, y.At(bandwidth*half), "tick end", "memory "+unitText("", "B/s", bandwidth))
+	label := "memory " + unitText("", "B/s", bandwidth)
+	if at := x.At(half) - 8; at-letterW*float64(len(label)) > roofLeft {
+		f.Text(at, y.At(bandwidth*half), "tick end", label)
+	} else { // left of the line it would lie on the axis
+		f.Text(x.At(half)+8, y.At(bandwidth*half)+letterW, "tick", label)
+	}
 	for _, p := range points {
 		f.Line([]float64{x.At(max(p.low, lowX)), x.At(p.high)}, []float64{y.At(p.rate), y.At(p.rate)}, "reach")
 	}
