@@ -343,10 +343,10 @@ bench-soak:
 
 # What docs/overhead.md states. A quiet machine, please: other programs are noise. The first takes ten minutes, with
 # PERTURBATION=-quick 90 seconds; the second 70 seconds; the third, which needs root and cgroup v1, six minutes.
-# make bench-agent AGENT=bin/weir-agent measures that program. LIST=metrics.yaml measures one agent with that list; without it, one that measures what is in use alone.
+# make bench-agent measures bin/weir-agent, and with AGENT= bin/weir. LIST=metrics.yaml measures one agent with that list; without it, one that measures what is in use alone.
 PERTURBATION ?=
 LIST ?=
-AGENT ?=
+AGENT ?= bin/weir-agent
 perturbation: build perturbation-program
 	bin/perturbation perturb -exporter $(EXPORTER) $(PERTURBATION)
 

@@ -226,13 +226,15 @@ func TestCost(t *testing.T) {
 		t.Errorf("%+v sends %+v, with a list %+v", f, all, few)
 	}
 	for _, s := range f.Subjects {
-		if s.CPU <= 0 || s.RSS <= 0 || s.Peak < s.RSS {
+		if s.CPU <= 0 || s.RSS <= 0 || s.Peak < s.RSS || s.Wakes <= 0 || s.Disk < 5 {
 			t.Errorf("%+v", s)
 		}
 	}
 	var text strings.Builder
 	f.print(&text)
-	if !strings.Contains(text.String(), "CPU ms a cycle without sending") {
-		t.Errorf("no goals:\n%s", &text)
+	for _, goal := range []string{"CPU ms a cycle without sending", "wake-ups a second with", "program on disk, MB"} {
+		if !strings.Contains(text.String(), goal) {
+			t.Errorf("no goal %s:\n%s", goal, &text)
+		}
 	}
 }

@@ -94,6 +94,33 @@ func stopAll(children []*child) (errs error) {
 // cpu is the processor time of the process until now, to the nanosecond.
 func (c *child) cpu() (time.Duration, error) { return clockOf(^c.cmd.Process.Pid<<3 | 2) }
 
+// sleeps counts how often the threads of a process went to sleep: once for each wake-up.
+func (c *child) sleeps() (count int64, err error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", c.cmd.Process.Pid))
+	for _, status := range threads {
+		text, readErr := os.ReadFile(status)
+		if readErr != nil {
+			continue // the thread has ended
+		}
+		_, rest, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
+		n, parseErr := strconv.ParseInt(strings.Fields(rest + " ?")[0], 10, 64)
+		if parseErr != nil {
+			return 0, fmt.Errorf("counting the wake-ups of %s: %w", c.name, parseErr)
+		}
+		count += n
+	}
+	return count, err
+}
+
+// disk is the size of the program that a process runs, in MB.
+func (c *child) disk() (float64, error) {
+	info, err := os.Stat(fmt.Sprintf("/proc/%d/exe", c.cmd.Process.Pid))
+	if err != nil {
+		return 0, fmt.Errorf("the program of %s: %w", c.name, err)
+	}
+	return float64(info.Size()) / 1e6, nil
+}
+
 // ownCPU is the processor time of this process.
 func ownCPU() time.Duration {
 	d, _ := clockOf(unix.CLOCK_PROCESS_CPUTIME_ID) // every process has this clock
