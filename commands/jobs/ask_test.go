@@ -86,6 +86,8 @@ func madeJobs(base int64) (all []madeJob) {
 	add("7600", 0, 1, 233, 5, live)
 	add("7700", 0, 2, 60, 50, forgotten) // the hour of two
 	add("7700", 0, 1, 112, 5)
+	add("7800", 0, 2, 60, 5, forgotten) // most of the total is of the second
+	add("7800", 0, 1, 66, 30)
 	for user := range 5 {
 		add(fmt.Sprint(8000+user), 0, user, 230, 8, live)
 	}
@@ -384,7 +386,7 @@ func anyQuestion(r *rand.Rand) console.Question {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	job := func() string {
 		id := pick("6001", "6002", "6011", "6003", "7000", "7001", "7100", "7101", "7103", "7200", "7300", "7400", "7500",
-			"7600", "7700", "8001", "8002", "_system", "_rest", "9999", "60", "700", "u02", "name-u02-2", "node-u02", "")
+			"7600", "7700", "7800", "8001", "8002", "_system", "_rest", "9999", "60", "700", "u02", "name-u02-2", "node-u02", "")
 		return id + pick("", "", "", "", "_3", "_[1-3]", "_[3]", ".batch", "+1", ",6001", "@running",
 			"@"+time.Now().UTC().Format(time.DateOnly), "*", "%", "_*", "/0")
 	}
