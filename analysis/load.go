@@ -204,7 +204,9 @@ func (l *loader) load(ctx context.Context) (*view.Job, error) {
 	j.From = l.source() + l.partial
 	l.whole()
 	l.merge()
-	l.byNode()
+	if err := l.byNode(ctx); err != nil {
+		return nil, err
+	}
 	return j, l.judge(ctx)
 }
 

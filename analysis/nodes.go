@@ -1,9 +1,14 @@
 package analysis
 
 import (
+	"context"
 	"math"
+	"time"
+
+	"github.com/weirhpc/weir/analysis/archive"
 
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/compact"
 
 	"github.com/weirhpc/weir/report/view"
@@ -47,19 +52,57 @@ func (l *loader) nodeHour(h *compact.Rollup) {
 }
 
 // noNodes is what a report says if nothing has the numbers of each node.
-const noNodes = "rows have them for jobs of up to three nodes alone"
+const noNodes = "rows have them for jobs of up to three nodes, and `weir nodes` keeps them for larger ones"
 
-// byNode sets the table by node.
-func (l *loader) byNode() {
+// byNode sets the table by node: from the rows of the job, or from table nodes of the archive.
+func (l *loader) byNode(ctx context.Context) error {
 	j := l.job
 	if len(j.Nodes) == 0 || l.pair != nil || isPseudo(j.JobID) {
-		return
+		return nil
 	}
-	j.ByNode = &view.NodeTable{Why: noNodes}
-	if l.nodes != nil {
-		j.ByNode.Why = "no row of the job has them: three nodes need as many values each"
-		if l.nodes.Intervals() > 0 {
-			j.ByNode = l.nodes.Table(j.Type, "the job's rows")
-		}
+	if l.nodes != nil && l.nodes.Intervals() > 0 {
+		j.ByNode = l.nodes.Table(j.Type, "the job's rows")
+		return nil
 	}
+	sums, err := l.nodeHours(ctx)
+	switch {
+	case err != nil:
+		return err
+	case sums.Intervals() == 0:
+		j.ByNode = &view.NodeTable{Why: noNodes}
+	default:
+		j.ByNode = sums.Table(j.Type, "table nodes of the archive")
+	}
+	return nil
+}
+
+// nodeHours reads the hours of the requested part of the life. A part begins and ends with an hour.
+func (l *loader) nodeHours(ctx context.Context) (*view.NodeSums, error) {
+	j, sums, hour := l.job, view.NewNodeSums(l.job.Nodes), time.Hour.Milliseconds()
+	from, to := j.FirstMs, j.UntilMs
+	if !l.ask.From.IsZero() {
+		from = max(from, l.ask.From.UnixMilli())
+	}
+	if !l.ask.To.IsZero() {
+		to = min(to, l.ask.To.UnixMilli())
+	}
+	if l.ask.From.IsZero() && l.ask.To.IsZero() {
+		sums.Expect("", j.Expected)
+	}
+	from, to = max(from, l.span.from), min(to, l.span.to)
+	err := archive.EachNodeHour(ctx, l.cfg.Sink.Dir, archive.DateAt(from), archive.DateAt(to), l.key,
+		func(r *sink.NodeHour) error {
+			n := len(r.Nodes)
+			whole := n == len(r.Intervals) && n == len(r.Counts) && n == len(r.Means) && n == len(r.Maxs)
+			if !whole || r.Hour+hour <= from || r.Hour >= to || j.Cluster != "" && r.Cluster != j.Cluster {
+				return nil
+			}
+			for i, node := range r.Nodes {
+				sums.Add(node, r.Metric, view.NodeSum{
+					Count: r.Counts[i], Intervals: int64(r.Intervals[i]), Mean: r.Means[i], Most: r.Maxs[i],
+				})
+			}
+			return nil
+		})
+	return sums, err
 }

@@ -62,6 +62,7 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 		services.NewMerge(),
 		services.NewSink(),
 		services.NewSamples(),
+		services.NewNodes(),
 		services.NewSimulate(),
 		services.NewBroker(),
 	)

@@ -31,6 +31,7 @@ type Config struct {
 	Collect    Collect       `mapstructure:"collect"`
 	Sink       Sink          `mapstructure:"sink"`
 	Samples    Samples       `mapstructure:"samples"`
+	Nodes      Nodes         `mapstructure:"nodes"`
 	Metrics    Metrics       `mapstructure:"metrics"`
 	Machine    []NodeType    `mapstructure:"machine"`
 	Find       Find          `mapstructure:"find"`
@@ -141,6 +142,12 @@ type Samples struct {
 	Metrics   []string      `mapstructure:"metrics"`   // that are kept; empty: all
 }
 
+// Nodes is the configuration of `weir nodes`, which writes below Sink.Dir as the sink does.
+type Nodes struct {
+	Retention time.Duration `mapstructure:"retention"` // a date is deleted this long after its end
+	Metrics   []string      `mapstructure:"metrics"`   // that are kept
+}
+
 // Metrics configures the endpoint at which a service shows its numbers to Prometheus.
 type Metrics struct {
 	Listen string `mapstructure:"listen"` // host:port; empty: nowhere
@@ -168,6 +175,10 @@ func Default() Config {
 		Collect: Collect{MaxRejects: 1000, Sketch: 512},
 		Sink:    Sink{Dir: "archive", RollBytes: 64 << 20, Period: 5 * time.Minute},
 		Samples: Samples{Retention: 3 * 24 * time.Hour},
+		Nodes: Nodes{Retention: 30 * 24 * time.Hour, Metrics: []string{
+			"cpu_idle", "mem_used", "job_mem_used", "acc_utilization", "acc_mem_used", "ic_read_bw", "ic_write_bw",
+			"eth_read_bw", "eth_write_bw",
+		}},
 		Console: Console{Socket: ConsoleSocket},
 	}
 }

@@ -141,6 +141,10 @@ func (c Config) faults(huge map[string]string) []fault {
 	for _, name := range c.Samples.Metrics {
 		f.name("samples.metrics", name)
 	}
+	f.lasting("nodes.retention", c.Nodes.Retention, time.Hour, 10*365*24*time.Hour)
+	for _, name := range c.Nodes.Metrics {
+		f.name("nodes.metrics", name)
+	}
 	if c.Metrics.Listen != "" && !IsAddress(c.Metrics.Listen) {
 		f.wrong(errAddress, "metrics.listen", fmt.Sprintf("%q", c.Metrics.Listen),
 			"127.0.0.1:9100 for this machine alone")

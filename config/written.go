@@ -26,6 +26,7 @@ var sections = map[string][]string{
 	"find":    {"find", "machine", "metrics"},
 	"sink":    {"sink", "metrics"},
 	"samples": {"sink", "samples", "metrics"},
+	"nodes":   {"sink", "nodes", "metrics"},
 	"topics":  {"topics"},
 	"status":  {"topics", "sink"},
 	"console": {"sink", "machine", "find", "console", "metrics"},

@@ -50,7 +50,7 @@ func TestCommentedIsWhatWasSet(t *testing.T) {
 			want.Collect = set.Collect
 		case "find":
 			want.Machine = set.Machine
-		case "sink", "samples", "status":
+		case "sink", "samples", "nodes", "status":
 			want.Sink = set.Sink
 		case "console":
 			want.Machine, want.Sink, want.Console = set.Machine, set.Sink, set.Console

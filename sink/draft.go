@@ -33,11 +33,23 @@ type item[R any] struct {
 	offset int64
 	marker bool
 	rows   []R
-	start  int64  // interval_start of all rows
-	bytes  int64  // memory of the rows, an estimate
+	start  int64 // interval_start of all rows
+	bytes  int64 // memory of the rows, an estimate
+	// fold adds the record to the rows of a draft, in place of rows. state is what it keeps with them. It returns the
+	// memory that is added.
+	fold   func(rows []R, state *any) ([]R, int64)
 	reason string // not empty: undecodable
 	newer  bool   // undecodable because this program does not know the schema
 	date   string // UTC, of the interval; of the broker's timestamp if there are no rows
+}
+
+// has reports whether there are rows.
+func (it *item[R]) has() bool { return len(it.rows) > 0 || it.fold != nil }
+
+// shortened returns the item with a reason of bounded length.
+func (it item[R]) shortened() item[R] {
+	it.reason = it.reason[:min(len(it.reason), maxReasonBytes)]
+	return it
 }
 
 // decode makes an item of a record of job-summary.
@@ -63,9 +75,8 @@ func decode(cluster string, r *kgo.Record) item[schemas.Row] {
 		}
 		return it
 	}
-	it.reason = it.reason[:min(len(it.reason), maxReasonBytes)]
 	it.date = dateOf(r.Timestamp.UnixMilli())
-	return it
+	return it.shortened()
 }
 
 // dateOf returns the UTC date of a time in Unix milliseconds, or the first of 1970 for an impossible time.
@@ -88,6 +99,7 @@ type draft[R any] struct {
 	// with the same start choose the same directory, and meet at link(2).
 	date        string
 	rows        []R
+	folded      any   // what the items' fold keeps with the rows
 	first, last int64 // interval_start of the rows
 	undecodable []Undecodable
 	badCount    int64
@@ -112,7 +124,7 @@ func (p *draft[R]) rests(now time.Time) bool {
 
 // ends reports whether the file must end before the item. A file holds rows of one date only.
 func (p *draft[R]) ends(it item[R]) bool {
-	return !p.empty() && len(it.rows) > 0 && it.date != p.date
+	return !p.empty() && it.has() && it.date != p.date
 }
 
 // add adds an item. If the file ends before it, the caller must already have written the file.
@@ -137,13 +149,18 @@ func (p *draft[R]) add(it item[R], now time.Time) {
 		}
 		return
 	}
-	if len(it.rows) == 0 {
+	if !it.has() {
 		return
 	}
 	if len(p.rows) == 0 {
 		p.first, p.last = it.start, it.start
 	}
 	p.first, p.last = min(p.first, it.start), max(p.last, it.start)
+	if it.fold != nil {
+		rows, more := it.fold(p.rows, &p.folded)
+		p.rows, p.bytes = rows, p.bytes+more
+		return
+	}
 	p.rows = append(p.rows, it.rows...)
 	p.bytes += it.bytes
 }

@@ -24,12 +24,13 @@ const (
 )
 
 // errOtherDisk is returned when a date cannot be moved to .stage/ at once.
-var errOtherDisk = errors.New("samples/ and .stage/ are on different file systems: " +
-	"set sink.dir of this service to a directory on that of samples/")
+var errOtherDisk = errors.New("the table and .stage/ are on different file systems: " +
+	"set sink.dir of this service to a directory on the table's")
 
-// expiry deletes the old dates of the samples. It shares nothing with the sink but the directory.
+// expiry deletes the old dates of an optional table. It shares nothing with the sink but the directory.
 type expiry struct {
 	dir, topic string
+	table      string // below dir
 	retention  time.Duration
 	log        *slog.Logger
 	noted      map[string]bool // dates already logged because something of them stays
@@ -37,10 +38,10 @@ type expiry struct {
 	before func() error
 }
 
-func newExpiry(cfg config.Config, log *slog.Logger) *expiry {
+func newExpiry(cfg config.Config, table string, retention time.Duration, log *slog.Logger) *expiry {
 	return &expiry{
-		dir: cfg.Sink.Dir, topic: cfg.Prefix + schemas.TopicCounters, retention: cfg.Samples.Retention,
-		log: log, noted: map[string]bool{},
+		dir: cfg.Sink.Dir, topic: cfg.Prefix + schemas.TopicCounters, table: table, retention: retention,
+		log: log.With("table", table), noted: map[string]bool{},
 	}
 }
 
@@ -52,7 +53,7 @@ func (e *expiry) run(ctx context.Context) {
 			err = e.pass(ctx, now)
 		}
 		if err != nil && ctx.Err() == nil {
-			e.log.Warn("cannot delete old samples, trying again in an hour", "err", err)
+			e.log.Warn("cannot delete old dates, trying again in an hour", "err", err)
 		}
 		if !retry.Pause(ctx, expireEvery) {
 			return
@@ -60,15 +61,15 @@ func (e *expiry) run(ctx context.Context) {
 	}
 }
 
-func (e *expiry) root() string { return filepath.Join(e.dir, samplesDir) }
+func (e *expiry) root() string { return filepath.Join(e.dir, e.table) }
 
 // old returns the path of a date during its deletion.
 func (e *expiry) old(date string) string {
-	return filepath.Join(StagePath(e.dir), samplesDir+"-"+datePrefix+date)
+	return filepath.Join(StagePath(e.dir), e.table+"-"+datePrefix+date)
 }
 
-// present returns the time from which the retention counts: the end of the newest date with samples, or now if that is
-// earlier. The broker's clock dates the samples, so a clock here that is a year ahead deletes nothing too early.
+// present returns the time from which the retention counts: the end of the newest date with files, or now if that is
+// earlier. The broker's clock dates the rows, so a clock here that is a year ahead deletes nothing too early.
 func (e *expiry) present(now time.Time) (time.Time, error) {
 	dates, err := listDates(e.root())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -127,7 +128,7 @@ func (e *expiry) pass(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// delete deletes the files of a date that the samples service wrote. All of them leave the archive at once. Deleted one
+// delete deletes the files of a date that this service wrote. All of them leave the archive at once. Deleted one
 // by one, they would leave holes in the chains of partitions that have files on both sides of a midnight.
 func (e *expiry) delete(ctx context.Context, date string) error {
 	err := e.locked(ctx, func() error {
@@ -153,7 +154,7 @@ func (e *expiry) delete(ctx context.Context, date string) error {
 		}
 	}
 	if len(own) > 0 {
-		e.log.Info("old samples are deleted", "date", date, "count", len(own))
+		e.log.Info("an old date is deleted", "date", date, "count", len(own))
 	}
 	if len(others) > 0 {
 		e.note(date, e.old(date))
@@ -166,7 +167,7 @@ func (e *expiry) delete(ctx context.Context, date string) error {
 	return err
 }
 
-// moveAway moves the directory of a date to .stage/, if it contains files of the samples.
+// moveAway moves the directory of a date to .stage/, if it contains files of the table.
 func (e *expiry) moveAway(date string) error {
 	from := filepath.Join(e.root(), datePrefix+date)
 	info, err := os.Lstat(from)
@@ -215,7 +216,7 @@ func (e *expiry) giveBack(date string) error {
 	return nil
 }
 
-// list returns the names in a directory: files of the samples service, and all others. A missing directory is empty.
+// list returns the names in a directory: files of the table, and all others. A missing directory is empty.
 func (e *expiry) list(dir string) (own, others []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -245,7 +246,7 @@ func (e *expiry) locked(ctx context.Context, fn func() error) error {
 // note logs once that something of a date stays.
 func (e *expiry) note(date, dir string) {
 	if !e.noted[date] {
-		e.log.Warn("an old date of the samples has what is not of the samples, that stays", "date", date, "dir", dir)
+		e.log.Warn("an old date has files that are not of this table, they stay", "date", date, "dir", dir)
 	}
 	e.noted[date] = true
 }

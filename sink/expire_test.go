@@ -28,7 +28,7 @@ func newExpireBench(t *testing.T) *expireBench {
 	cfg := config.Default()
 	cfg.Sink.Dir = t.TempDir()
 	b := &expireBench{archive: newArchive(cfg.Sink.Dir, testCounters, nil)}
-	b.expiry = newExpiry(cfg, b.logged.Logger())
+	b.expiry = newExpiry(cfg, samplesDir, cfg.Samples.Retention, b.logged.Logger())
 	b.archive.root = filepath.Join(cfg.Sink.Dir, samplesDir)
 	if err := b.open(); err != nil {
 		t.Fatal(err)
@@ -97,10 +97,10 @@ func TestExpiry(t *testing.T) {
 		}
 		b.sound(t)
 	}
-	if n := b.logged.Count("old samples are deleted"); n != 3 {
+	if n := b.logged.Count("an old date is deleted"); n != 3 {
 		t.Errorf("three dates were logged %d times", n)
 	}
-	if err := newExpiry(config.Config{Sink: config.Sink{Dir: t.TempDir()}}, nil).pass(t.Context(), on(9)); err != nil {
+	if err := newExpiry(config.Config{Sink: config.Sink{Dir: t.TempDir()}}, samplesDir, 0, b.logged.Logger()).pass(t.Context(), on(9)); err != nil {
 		t.Errorf("without an archive: %v", err)
 	}
 }
@@ -117,7 +117,7 @@ func TestExpiryWithAClockAhead(t *testing.T) {
 		defer close(ended)
 		b.run(ctx) // by today's clock, which is decades ahead of the samples
 	}()
-	kafkatest.Eventually(t, "a pass", func() bool { return b.logged.Count("old samples are deleted") > 0 })
+	kafkatest.Eventually(t, "a pass", func() bool { return b.logged.Count("an old date is deleted") > 0 })
 	cancel()
 	<-ended
 	if diff := cmp.Diff([]string{"1970-01-02", "1970-01-03", "1970-01-04", "2071-01-01"}, b.dates(t)); diff != "" {
@@ -214,7 +214,7 @@ func TestExpiryDeletesOnlyItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.sound(t)
-	if n := b.logged.Count("an old date of the samples has what is not of the samples, that stays"); n != 2 {
+	if n := b.logged.Count("an old date has files that are not of this table, they stay"); n != 2 {
 		t.Errorf("two dates that stay were logged %d times", n)
 	}
 }

@@ -19,7 +19,7 @@ func TestExpiryInAnyDirectory(t *testing.T) {
 		var logged kafkatest.Log
 		cfg := config.Default()
 		cfg.Sink.Dir = filepath.Join(t.TempDir(), name)
-		e := newExpiry(cfg, logged.Logger())
+		e := newExpiry(cfg, samplesDir, cfg.Samples.Retention, logged.Logger())
 		left, day := e.old("1970-01-01"), filepath.Join(e.root(), "date=1970-01-02")
 		for start, dir := range []string{left, day} {
 			if err := os.MkdirAll(dir, 0o750); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Metrics are the Prometheus metrics of the sink, or of the samples service.
+// Metrics are the Prometheus metrics of the sink, or of the samples or nodes service.
 type Metrics struct {
 	position, lag, lastStart, waits               *prometheus.GaugeVec
 	rows, files, bytes, conflicts, failures, lost *prometheus.CounterVec
@@ -39,7 +39,17 @@ func NewSamplesMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// newMetrics registers the metrics that both services export, under names that begin with prefix.
+// NewNodesMetrics registers the metrics of the nodes service. A registry accepts them only once.
+func NewNodesMetrics(registry prometheus.Registerer) *Metrics {
+	m := newMetrics(registry, "weir_nodes_")
+	m.lost = promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
+		Name: "weir_nodes_lost_offsets_total",
+		Help: "Offsets of gaps that this process recorded: their values are not in the archive.",
+	}, []string{"partition"})
+	return m
+}
+
+// newMetrics registers the metrics that all three services export, under names that begin with prefix.
 func newMetrics(registry prometheus.Registerer, prefix string) *Metrics {
 	add, byPartition := promauto.With(registry), []string{"partition"}
 	return &Metrics{

@@ -7,10 +7,31 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"golang.org/x/sync/errgroup"
 )
 
 // The rows of an optional stream are kept for a while, and some may be missing. Lost rows are recorded as a gap without
 // anybody's consent. Lost summaries need the consent of a person, by AcceptGap.
+
+// runOptional is run for an optional stream, beside the deletion of its old dates. It passes records that are older than
+// since, or than kept if since is 0.
+func (s *sink[R]) runOptional(ctx context.Context, old *expiry, kept, since time.Duration) error {
+	if s.kept = kept; since > 0 {
+		s.kept, s.since = 0, time.Now().Add(-since)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var g errgroup.Group
+	g.Go(func() error {
+		old.run(ctx)
+		return nil
+	})
+	g.Go(func() error {
+		defer cancel()
+		return s.run(ctx)
+	})
+	return g.Wait()
+}
 
 // floors returns the earliest offset of an optional stream, by partition.
 func (s *sink[R]) floors(ctx context.Context, adm *kadm.Client) (map[int32]int64, error) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
@@ -67,21 +66,7 @@ type measured struct {
 // than since, or than samples.retention if since is 0.
 func RunSamples(ctx context.Context, cfg config.Config, since time.Duration, log *slog.Logger, metrics *Metrics) error {
 	s := newSink(cfg, samples(cfg), log, metrics, nil)
-	if s.kept = cfg.Samples.Retention; since > 0 {
-		s.kept, s.since = 0, time.Now().Add(-since)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var g errgroup.Group
-	g.Go(func() error {
-		newExpiry(cfg, s.log).run(ctx)
-		return nil
-	})
-	g.Go(func() error {
-		defer cancel()
-		return s.run(ctx)
-	})
-	return g.Wait()
+	return s.runOptional(ctx, newExpiry(cfg, samplesDir, cfg.Samples.Retention, s.log), cfg.Samples.Retention, since)
 }
 
 // samples is the stream of the values of all cores.
@@ -170,15 +155,14 @@ func decodeSamples(cfg *config.Config, wanted map[string]bool, r *kgo.Record) it
 	switch b := record.(type) {
 	case nil, *schemas.NodeSummary, *schemas.Tick, *schemas.Gap: // they have no values
 	case *schemas.CounterBatch:
-		if it.reason = misplaced(cfg, b, r.Timestamp.UnixMilli()); it.reason == "" {
+		if it.reason = misplaced(cfg, &b.NodeHeader, r.Timestamp.UnixMilli()); it.reason == "" {
 			keep(b, wanted)
 			takeMetrics(&it, b, r)
 		}
 	default:
 		it.reason = fmt.Sprintf("a %T is not a record of counters", record)
 	}
-	it.reason = it.reason[:min(len(it.reason), maxReasonBytes)]
-	return it
+	return it.shortened()
 }
 
 // keep leaves out the metrics that have no values, or are not wanted; without names all are. If it leaves some out, it
@@ -211,8 +195,8 @@ func takeMetrics(it *item[measured], b *schemas.CounterBatch, r *kgo.Record) {
 	}
 }
 
-// misplaced returns why a batch is not of this cluster or not of its time, or nothing.
-func misplaced(cfg *config.Config, b *schemas.CounterBatch, appendedMs int64) string {
+// misplaced returns why a record is not of this cluster or not of its time, or nothing.
+func misplaced(cfg *config.Config, b *schemas.NodeHeader, appendedMs int64) string {
 	ahead := time.Duration(b.IntervalStart+b.IntervalMs-appendedMs) * time.Millisecond
 	age := time.Duration(appendedMs-b.IntervalStart) * time.Millisecond
 	switch {

@@ -61,6 +61,11 @@ func InUse(cfg config.Config) ([]Use, error) {
 		put("agent.metrics: "+name, from...)
 	}
 	put("samples.metrics", cfg.Samples.Metrics...)
+	for _, name := range cfg.Nodes.Metrics {
+		if by[name] == nil { // those of the table are in use anyway
+			put("nodes.metrics", name)
+		}
+	}
 	all := make([]Use, 0, len(by))
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		slices.Sort(by[name])

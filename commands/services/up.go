@@ -184,6 +184,9 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 		return errors.Join(err, failed)
 	})
 	s.Add("sink", func(ctx context.Context) error { return archive(ctx, cfg, log, registry) })
+	s.Add("nodes", func(ctx context.Context) error {
+		return sink.RunNodes(ctx, cfg, 0, log, sink.NewNodesMetrics(registry))
+	})
 	if f.samples {
 		s.Add("samples", func(ctx context.Context) error {
 			return sink.RunSamples(ctx, cfg, 0, log, sink.NewSamplesMetrics(registry))
