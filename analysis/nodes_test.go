@@ -12,6 +12,7 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
 
 	"github.com/weirhpc/weir/report/view"
 )
@@ -170,5 +171,61 @@ func TestNodesThatAreNotKnown(t *testing.T) {
 		if want == "" && j.ByNode != nil || want != "" && (j.ByNode == nil || j.ByNode.Why != want) {
 			t.Errorf("%s: %+v", id, j.ByNode)
 		}
+	}
+}
+
+// TestNodesOfTheArchive: a job of many nodes has the numbers of table nodes, from several files of the same hours, and
+// of its own life alone.
+func TestNodesOfTheArchive(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(33, 6))
+	m := measure(r, "47", 1, loadStart, 60_000, 100, "cpu_user")
+	m.job.Nodes = []string{"n1", "n2", "n3", "n4"}
+	d := &disk{dir: t.TempDir()}
+	d.append(t, m.summaries, 50)
+	d.jobs(t, m.job)
+	want := map[string][]float64{}
+	batch := func(node, job string, restart int32, at int64) schemas.CounterBatch {
+		idle, memory := []float64{r.Float64(), r.Float64()}, []float64{r.Float64()}
+		b := schemas.CounterBatch{NodeHeader: schemas.NodeHeader{
+			Cluster: "c", Node: node, BootID: "b", RunID: "r", Seq: 1, JobID: job, Restart: restart, IntervalStart: at,
+			IntervalMs: 60_000, SampledAt: (at + 60_000) * 1000, SentAt: at + 60_001, Cpus: []int32{0, 1},
+		}}
+		b.Metrics = []schemas.CounterBatchMetric{
+			{Name: "cpu_idle", Unit: "1", Scope: schemas.ScopeCore, Values: idle},
+			{Name: "mem_used", Unit: "B", Scope: schemas.ScopeNode, Values: memory},
+		}
+		if job == "47" && restart == 1 && at >= loadStart {
+			want[node] = append(want[node], idle...)
+		}
+		return b
+	}
+	var all []schemas.CounterBatch
+	for i := range int64(100) {
+		for _, node := range m.job.Nodes {
+			all = append(all, batch(node, "47", 1, loadStart+i*60_000))
+		}
+		all = append(all, batch("n1", "48", 1, loadStart+i*60_000), batch("n1", "47", 0, loadStart+i*60_000),
+			batch("n1", "47", 1, loadStart-24*3_600_000+i*60_000)) // others, and a namesake of the day before
+	}
+	cfg := config.Default()
+	cfg.Cluster = "c"
+	if err := sink.AppendNodes(cfg, d.dir, all, 130); err != nil {
+		t.Fatal(err)
+	}
+	j, err := Load(t.Context(), config.Default(), everybody, nil, "47", Ask{Dir: d.dir, Restart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j.ByNode == nil || len(j.ByNode.Lines) != 4 || !strings.HasPrefix(j.ByNode.Source, "table nodes of the archive") {
+		t.Fatalf("%+v", j.ByNode)
+	}
+	for _, l := range j.ByNode.Lines {
+		if near := math.Abs(l.Busy-(1-meanOf(want[l.Node]))) <= 1e-9; !near || l.Intervals != 100 {
+			t.Errorf("%+v, want %v busy", l, 1-meanOf(want[l.Node]))
+		}
+	}
+	if !slices.IsSortedFunc(j.ByNode.Lines, func(a, b view.NodeLine) int { return int(math.Copysign(1, a.Busy-b.Busy)) }) {
+		t.Error("the worst node is not the first")
 	}
 }

@@ -105,6 +105,7 @@ func readers() []role {
 			describe: []string{schemas.TopicCounters, schemas.TopicPartials},
 		},
 		{name: "samples", read: []string{schemas.TopicCounters}},
+		{name: "nodes", read: []string{schemas.TopicCounters}},
 		{
 			name: "reader",
 			read: []string{

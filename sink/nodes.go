@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -294,4 +295,40 @@ func (m *metricHour) row() NodeHour {
 		row.Mins, row.Maxs = append(row.Mins, s.min), append(row.Maxs, s.max)
 	}
 	return row
+}
+
+// AppendNodes adds the records of counters to table nodes of the archive in dir, as the service does with a log of one
+// partition. A file ends after so many records, or with a date.
+func AppendNodes(cfg config.Config, dir string, records []schemas.CounterBatch, each int) error {
+	of := nodeHours(cfg)
+	a := newArchive(dir, of.topic, nil)
+	a.root = filepath.Join(dir, of.dir)
+	if err := a.open(); err != nil {
+		return err
+	}
+	p := newDraft[*metricHour](0, tail{})
+	write := func() error {
+		err := a.commitFile(p.date, p.footer(of.topic), of.encoder(p.rows))
+		p = newDraft[*metricHour](0, tail{next: p.next, date: p.date})
+		return err
+	}
+	for i := range records {
+		b := &records[i]
+		value, err := schemas.Marshal(b)
+		if err != nil {
+			return fmt.Errorf("record %d: %w", i, err)
+		}
+		at := time.UnixMilli(b.IntervalStart + b.IntervalMs)
+		it := of.decode(&kgo.Record{Value: value, Offset: int64(i), Timestamp: at})
+		if !p.empty() && (p.ends(it) || p.next-p.start >= int64(each)) {
+			if err := write(); err != nil {
+				return err
+			}
+		}
+		p.add(it, at)
+	}
+	if p.empty() {
+		return nil
+	}
+	return write()
 }

@@ -73,6 +73,8 @@ func tables() []table {
 			of(long, "interval_ms", "intervals", "evaluated", "matched"), of(text, "node"), of(long, "node_intervals"),
 			of(texts, "evidence_names"), of(doubles, "evidence_means", "evidence_lows", "evidence_highs"),
 			of(text, "hint", "slurm"), of(long, "position"), of(timestamp, "job_start"))},
+		{"nodes", columns(job, of(timestamp, "hour"), metric, of(texts, "nodes"), of(shorts, "intervals"),
+			of(longs, "counts"), of(doubles, "means", "mins", "maxs"))},
 		{"samples", columns(of(text, "cluster", "node", "job_id"), of(short, "restart"),
 			of(timestamp, "interval_start"), of(long, "interval_ms"), metric,
 			of(shorts, "cpus"), of(doubles, "values"), of(timestamp, "sampled_at"),

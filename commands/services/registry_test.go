@@ -166,6 +166,7 @@ func TestPartsOfOneProcess(t *testing.T) {
 		registry := services.NewRegistry()
 		sink.NewMetrics(registry)
 		sink.NewSamplesMetrics(registry)
+		sink.NewNodesMetrics(registry)
 		balancer.NewMetrics(registry)
 		processors.NewMetrics(registry)
 		families, err := registry.Gather()
@@ -180,7 +181,7 @@ func TestPartsOfOneProcess(t *testing.T) {
 		}
 		want := []string{ // a histogram counts from the start
 			"weir_balancer_active", "weir_balancer_plan_seconds", "weir_balancer_source_failures_total",
-			"weir_build_info", "weir_samples_file_seconds", "weir_sink_file_seconds",
+			"weir_build_info", "weir_nodes_file_seconds", "weir_samples_file_seconds", "weir_sink_file_seconds",
 		}
 		if diff := cmp.Diff(want, shown); diff != "" {
 			t.Errorf("before anything is known (-want +got)\n%s", diff)

@@ -46,8 +46,9 @@ func NewNodes() *cobra.Command {
 	return newOptional(&cobra.Command{
 		Use:   "nodes",
 		Short: "Archive how each node of each job did, by the hour",
-		Long: `Archives the mean, the smallest and the largest value of some metrics of each node of each job, by the hour, as
-Parquet files, every record once.
+		Long: `Archives how each node of each job did in an hour, as Parquet files, every record once.
+
+A row has the mean, the smallest and the largest value of a metric of a job for each of its nodes.
 
 The files are below nodes/ in sink.dir. weir job makes its table by node of them, for jobs of more than three nodes. A
 date is deleted nodes.retention (720h) after its end. nodes.metrics names the metrics to keep: those of the table.

@@ -109,7 +109,7 @@ def write(archive, table, name, rows, schema):
 def fields(**kinds):
     types = {"text": pa.string(), "short": pa.int32(), "long": pa.int64(), "double": pa.float64(), "yes": pa.bool_(),
              "time": pa.timestamp("ms", "UTC"), "texts": pa.list_(pa.string()), "shorts": pa.list_(pa.int32()),
-             "doubles": pa.list_(pa.float64()), "instant": pa.timestamp("us", "UTC")}
+             "doubles": pa.list_(pa.float64()), "longs": pa.list_(pa.int64()), "instant": pa.timestamp("us", "UTC")}
     return pa.schema([(name, types[kind]) for names, kind in kinds.items() for name in [names]])
 
 
@@ -129,6 +129,10 @@ TOTALS = dict(cluster="text", job_id="text", restart="short", metric="text", uni
 SAMPLES = dict(cluster="text", node="text", job_id="text", restart="short", interval_start="time", interval_ms="long",
                metric="text", unit="text", scope="text", cpus="shorts", values="doubles", sampled_at="instant",
                partition="short", position="long")
+
+
+NODES = dict(cluster="text", job_id="text", restart="short", hour="time", metric="text", unit="text", scope="text",
+             nodes="texts", intervals="shorts", counts="longs", means="doubles", mins="doubles", maxs="doubles")
 
 
 FINDINGS = dict(cluster="text", job_id="text", restart="short", rule="text", rule_hash="text", title="text", state="text",
@@ -171,6 +175,24 @@ def total_row(truth, job, metric):
         certified_count=t.count, final=True)
 
 
+def node_hours(truth, job):
+    """The intervals of cpu_user of each node in each hour."""
+    hours = collections.defaultdict(lambda: collections.defaultdict(list))
+    for start, nodes, _ in truth.intervals(job, "cpu_user"):
+        for node, values in nodes.items():
+            hours[start // HOUR * HOUR][node].append(values)
+    return hours
+
+
+def node_row(job, hour, of):
+    names = sorted(of)
+    flat = [[v for values in of[n] for v in values] for n in names]
+    return dict(
+        date=date_of(hour), cluster="c", job_id=job["job_id"], restart=job["restart"], hour=hour, metric="cpu_user",
+        unit="1", scope="core", nodes=names, intervals=[len(of[n]) for n in names], counts=[len(v) for v in flat],
+        means=[sum(v) / len(v) for v in flat], mins=[min(v) for v in flat], maxs=[max(v) for v in flat])
+
+
 def tables(archive, truth):
     write(archive, "jobs", "jobs", [dict(
         date=date_of(j["end"]), cluster="c", name="job " + j["job_id"], node_count=len(j["nodes"]), cpus=None, gpus=0,
@@ -186,6 +208,8 @@ def tables(archive, truth):
         interval_ms=INTERVAL, metric="cpu_user", unit="1", scope="core", cpus=list(range(len(v))), values=v,
         sampled_at=1000 * (start + INTERVAL), partition=0, position=0) for j in truth.measured()
         for start, nodes, _ in truth.intervals(j, "cpu_user") for node, v in nodes.items()], fields(**SAMPLES))
+    write(archive, "nodes", "nodes", [node_row(j, hour, of) for j in truth.measured()
+                                      for hour, of in sorted(node_hours(truth, j).items())], fields(**NODES))
     for date in os.listdir(f"{archive}/rollups"):
         path = f"{archive}/rollups/{date}/rollups.parquet"
         file = pq.ParquetFile(path)
@@ -279,6 +303,16 @@ def core_by_core(t):
     at = 1000 * datetime.datetime(2026, 1, 4, 23, 10, tzinfo=UTC).timestamp()
     return [[node, cpu, v] for j in t.of("4711") for i in t.intervals(j, "cpu_user") if i[0] == at
             for node in sorted(i[1]) for cpu, v in enumerate(i[1][node])]
+
+
+def by_node(t):
+    of = collections.defaultdict(list)
+    for j in t.of("4711"):
+        for _, nodes, _ in t.intervals(j, "cpu_user"):
+            for node, values in nodes.items():
+                of[node] += values
+    rows = [[node, sum(v) / len(v), max(v)] for node, v in of.items()]
+    return sorted(rows, key=lambda r: (r[1], r[0]))
 
 
 def weighted(t, jobs):
@@ -507,7 +541,7 @@ def lives(t):
             for i, js in sorted(groups(t.jobs, lambda j: j["job_id"]).items()) if len(js) > 1]
 
 
-ANSWERS = [whole_life, distribution, over_time, side_by_side, kernel_and_disk, hour_by_hour, core_by_core, by_user,
+ANSWERS = [whole_life, distribution, over_time, side_by_side, kernel_and_disk, hour_by_hour, core_by_core, by_node, by_user,
            by_account, peak_by_size, by_size, user_and_kernel, bytes_per_cycle, peak_by_month, by_month, job_sizes,
            off_their_class, far_off, without_them, worst, both_hours, unused, no_limit, imbalance, lowest, by_property, properties,
            completeness, gaps, never_measured, busy, shares, waits, had_node, lives]
