@@ -103,15 +103,44 @@ func newNodeTable(j *view.Job) nodeTable {
 		return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Metric, b.Metric))
 	})
 	if len(t.Rows) == 0 {
-		t.Result = fmt.Sprintf("None of %d nodes is lowest or highest in a metric more often than chance.", n)
+		t.Result = withoutWork(j) + fmt.Sprintf(
+			"None of %d nodes is lowest or highest in a metric more often than chance.", n)
 		return t
 	}
 	first := &t.Rows[0]
-	t.Result = fmt.Sprintf("%s is %s in %s in %s of the intervals; chance gives %s.",
+	t.Result = withoutWork(j) + fmt.Sprintf("%s is %s in %s in %s of the intervals; chance gives %s.",
 		first.Node, first.Side, first.Metric, first.Share, first.Chance)
 	t.draw()
 	t.Rows = t.Rows[:min(len(t.Rows), tableRows)]
 	return t
+}
+
+// idle is the share of busy cores, and of the time of GPUs, up to which a node has no work.
+const idle = 0.01
+
+// withoutWork names the nodes of a job that have no work while others have, or is empty. The table by node is sorted:
+// these come first.
+func withoutWork(j *view.Job) string {
+	if j.ByNode == nil {
+		return ""
+	}
+	var names []string
+	known := 0
+	for i := range j.ByNode.Lines {
+		l := &j.ByNode.Lines[i]
+		if math.IsNaN(l.Busy) {
+			continue
+		}
+		if known++; l.Busy <= idle && !(l.GPU > idle) {
+			names = append(names, l.Node)
+		}
+	}
+	if len(names) == 0 || len(names) == known {
+		return ""
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("%d of %s %s no work: %s. ", len(names), count(int64(known), "node"),
+		plural(len(names), "has", "have"), list(names, 8))
 }
 
 // above returns the nodes that are lowest, or highest, in so many intervals that the probability of chance is below

@@ -521,3 +521,27 @@ func TestSampledMetricsAreMarked(t *testing.T) {
 		}
 	}
 }
+
+// TestNodesWithoutWorkAreNamed: whatever stands out by chance, the section of nodes names those without work first, and
+// all of them.
+func TestNodesWithoutWorkAreNamed(t *testing.T) {
+	line := func(node string, busy, gpu float64) view.NodeLine {
+		return view.NodeLine{Node: node, Busy: busy, GPU: gpu, Nodes: 1}
+	}
+	nan := math.NaN()
+	for want, lines := range map[string][]view.NodeLine{
+		"4 of 8 nodes have no work: n1, n3, n5, n7. None of 8 nodes": {
+			line("n7", 0.001, nan), line("n5", 0.002, nan), line("n1", 0.002, nan), line("n3", 0.009, nan),
+			line("n2", 0.9, nan), line("n4", 0.9, nan), line("n6", 0.9, nan), line("n8", 0.9, nan),
+		},
+		"1 of 2 nodes has no work: n2. None of 8 nodes": {line("n2", 0, 0), line("n1", 0.001, 0.9), line("n3", nan, nan)},
+		"None of 8 nodes": {line("n1", 0, nan), line("n2", 0, nan)},
+	} {
+		j := short()
+		j.Nodes, j.Metrics = make([]string, 8), nil
+		j.ByNode = &view.NodeTable{Lines: lines}
+		if got := newNodeTable(j).Result; !strings.HasPrefix(got, want) {
+			t.Errorf("%s\nwant %s…", got, want)
+		}
+	}
+}
