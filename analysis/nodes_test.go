@@ -210,7 +210,16 @@ func TestNodesOfTheArchive(t *testing.T) {
 	}
 	cfg := config.Default()
 	cfg.Cluster = "c"
-	if err := sink.AppendNodes(cfg, d.dir, all, 130); err != nil {
+	w, err := sink.NewNodesWriter(cfg, d.dir)
+	for i := range all {
+		if err == nil {
+			err = w.Add(&all[i])
+		}
+		if err == nil && i%130 == 129 || i == len(all)-1 {
+			err = w.End()
+		}
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	j, err := Load(t.Context(), config.Default(), everybody, nil, "47", Ask{Dir: d.dir, Restart: -1})

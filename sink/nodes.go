@@ -23,8 +23,8 @@ const (
 	nodesDir = "nodes"
 	hourMs   = 3_600_000
 
-	// Memory of a draft: of a job in an hour, of a node in it, of an interval of a node, of a metric, and of a metric on
-	// a node.
+	// Memory of a draft: of a job in an hour, of a node in it, of an interval of a node, of a metric, and of a metric
+	// on a node.
 	hourBytes       = 600
 	hourNodeBytes   = 200
 	hourStartBytes  = 8
@@ -112,8 +112,8 @@ type nodeValues struct {
 	mean, least, most float64
 }
 
-// RunNodes writes the hourly numbers of each node of each job from the topic counters to the archive until ctx ends, and
-// deletes them after nodes.retention. It is RunSamples for another table: what is missing does not stop it.
+// RunNodes writes the hourly numbers of each node of each job from the topic counters to the archive until ctx ends,
+// and deletes them after nodes.retention. It is RunSamples for another table: what is missing does not stop it.
 func RunNodes(ctx context.Context, cfg config.Config, since time.Duration, log *slog.Logger, metrics *Metrics) error {
 	s := newSink(cfg, nodeHours(cfg), log, metrics, nil)
 	return s.runOptional(ctx, newExpiry(cfg, nodesDir, cfg.Nodes.Retention, s.log), cfg.Nodes.Retention, since)
@@ -208,8 +208,8 @@ func (n *nodeRecord) take(v nodeValues) {
 	}
 }
 
-// fold adds a record to the rows of a draft, and returns how much memory that takes. An interval of a node that is there
-// already counts once.
+// fold adds a record to the rows of a draft, and returns how much memory that takes. An interval of a node that is
+// there already counts once.
 func (n *nodeRecord) fold(rows []*metricHour, state *any) ([]*metricHour, int64) {
 	index, is := (*state).(nodesIndex)
 	if !is {
@@ -297,38 +297,45 @@ func (m *metricHour) row() NodeHour {
 	return row
 }
 
-// AppendNodes adds the records of counters to table nodes of the archive in dir, as the service does with a log of one
-// partition. A file ends after so many records, or with a date.
-func AppendNodes(cfg config.Config, dir string, records []schemas.CounterBatch, each int) error {
-	of := nodeHours(cfg)
-	a := newArchive(dir, of.topic, nil)
-	a.root = filepath.Join(dir, of.dir)
-	if err := a.open(); err != nil {
+// NodesWriter writes table nodes of an archive as the service does with a log of one partition.
+type NodesWriter struct {
+	archive *archive
+	of      stream[*metricHour]
+	draft   *draft[*metricHour]
+}
+
+// NewNodesWriter returns a writer of the archive in dir, with nodes.metrics of a configuration. There must be no table
+// nodes yet.
+func NewNodesWriter(cfg config.Config, dir string) (*NodesWriter, error) {
+	w := &NodesWriter{of: nodeHours(cfg), draft: newDraft[*metricHour](0, tail{})}
+	w.archive = newArchive(dir, w.of.topic, nil)
+	w.archive.root = filepath.Join(dir, w.of.dir)
+	return w, w.archive.open()
+}
+
+// Add takes a record, which was appended when its interval ended. A file ends with a date.
+func (w *NodesWriter) Add(b *schemas.CounterBatch) error {
+	value, err := schemas.MarshalChecked(b)
+	if err != nil {
 		return err
 	}
-	p := newDraft[*metricHour](0, tail{})
-	write := func() error {
-		err := a.commitFile(p.date, p.footer(of.topic), of.encoder(p.rows))
-		p = newDraft[*metricHour](0, tail{next: p.next, date: p.date})
-		return err
-	}
-	for i := range records {
-		b := &records[i]
-		value, err := schemas.Marshal(b)
-		if err != nil {
-			return fmt.Errorf("record %d: %w", i, err)
+	at := time.UnixMilli(b.IntervalStart + b.IntervalMs)
+	it := w.of.decode(&kgo.Record{Value: value, Offset: w.draft.next, Timestamp: at})
+	if w.draft.ends(it) {
+		if err := w.End(); err != nil {
+			return err
 		}
-		at := time.UnixMilli(b.IntervalStart + b.IntervalMs)
-		it := of.decode(&kgo.Record{Value: value, Offset: int64(i), Timestamp: at})
-		if !p.empty() && (p.ends(it) || p.next-p.start >= int64(each)) {
-			if err := write(); err != nil {
-				return err
-			}
-		}
-		p.add(it, at)
 	}
+	w.draft.add(it, at)
+	return nil
+}
+
+// End ends the file.
+func (w *NodesWriter) End() error {
+	p := w.draft
 	if p.empty() {
 		return nil
 	}
-	return write()
+	w.draft = newDraft[*metricHour](0, tail{next: p.next, date: p.date})
+	return w.archive.commitFile(p.date, p.footer(w.of.topic), w.of.encoder(p.rows))
 }

@@ -150,8 +150,8 @@ func sameNodes(t *testing.T, dir string, want truth) {
 	}
 }
 
-// TestNodesEqualTheRecords: whatever is in the log, and whenever the service is killed, the table has the numbers of the
-// records: of jobs across hours and midnight, of split ones, of late records, and of jobs that a node reduces.
+// TestNodesEqualTheRecords: whatever is in the log, and whenever the service is killed, the table has the numbers of
+// the records: of jobs across hours and midnight, of split ones, of late records, and of jobs that a node reduces.
 func TestNodesEqualTheRecords(t *testing.T) {
 	t.Parallel()
 	cfg := nodesConfig()
@@ -246,8 +246,8 @@ func TestNodesOfTwoOwners(t *testing.T) {
 	sameNodes(t, cfg.Sink.Dir, want)
 }
 
-// TestNodesCountAnIntervalOnce: a record that is sent again does not count again. What is of another cluster or time, or
-// of no job, has no row.
+// TestNodesCountAnIntervalOnce: a record that is sent again does not count again. What is of another cluster or time,
+// or of no job, has no row.
 func TestNodesCountAnIntervalOnce(t *testing.T) {
 	t.Parallel()
 	cfg := nodesConfig()
@@ -267,7 +267,8 @@ func TestNodesCountAnIntervalOnce(t *testing.T) {
 		batch(func(b *schemas.CounterBatch) { b.JobID = schemas.JobRest }),
 		batch(func(b *schemas.CounterBatch) { b.Metrics = b.Metrics[1:2] }),
 	} {
-		p.add(of.decode(&kgo.Record{Value: value, Offset: int64(i), Timestamp: time.UnixMilli(midnight + 11_000)}), time.Time{})
+		r := &kgo.Record{Value: value, Offset: int64(i), Timestamp: time.UnixMilli(midnight + 11_000)}
+		p.add(of.decode(r), time.Time{})
 	}
 	for _, row := range p.rows {
 		if r := row.row(); len(r.Nodes) != 1 || r.Intervals[0] != 1 || r.JobID != "47" {

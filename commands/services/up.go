@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis/topics"
@@ -138,6 +139,18 @@ func (f upFlags) Config(c *cobra.Command) (config.Config, error) {
 	return cfg, cfg.Validate()
 }
 
+// addOptional adds the readers of topic counters for which nothing waits.
+func (f *upFlags) addOptional(s *services, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) {
+	s.Add("nodes", func(ctx context.Context) error {
+		return sink.RunNodes(ctx, cfg, 0, log, sink.NewNodesMetrics(registry))
+	})
+	if f.samples {
+		s.Add("samples", func(ctx context.Context) error {
+			return sink.RunSamples(ctx, cfg, 0, log, sink.NewSamplesMetrics(registry))
+		})
+	}
+}
+
 // up runs everything until ctx ends. Then it ends the parts in the order in which data flows, so that each part still
 // takes the last records of the part before it.
 func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *slog.Logger) (err error) {
@@ -184,14 +197,7 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 		return errors.Join(err, failed)
 	})
 	s.Add("sink", func(ctx context.Context) error { return archive(ctx, cfg, log, registry) })
-	s.Add("nodes", func(ctx context.Context) error {
-		return sink.RunNodes(ctx, cfg, 0, log, sink.NewNodesMetrics(registry))
-	})
-	if f.samples {
-		s.Add("samples", func(ctx context.Context) error {
-			return sink.RunSamples(ctx, cfg, 0, log, sink.NewSamplesMetrics(registry))
-		})
-	}
+	f.addOptional(s, cfg, log, registry)
 	s.Add("find", func(ctx context.Context) error { return find.Run(ctx, cfg, log, folds, set) })
 	s.Add("merge", func(ctx context.Context) error { return processors.Merge(ctx, cfg, log, folds) })
 	s.Add("collect", func(ctx context.Context) error { return processors.Collect(ctx, cfg, log, folds) })
