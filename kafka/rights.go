@@ -92,6 +92,11 @@ func services(cfg config.Config) []role {
 			},
 			group: "find", transactions: "find-*",
 		},
+		{
+			name: "notify", write: []string{schemas.TopicNotices},
+			read:  []string{schemas.TopicFindings, schemas.TopicJobs, schemas.TopicFacts, schemas.TopicNotices},
+			group: "notices", transactions: "notices",
+		},
 		{name: "sink", read: []string{schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicFindings}},
 	}
 }

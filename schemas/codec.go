@@ -120,6 +120,7 @@ var kinds = map[string]kind{
 	"JobSummary":    {0x54cd2803d070afb8, func() Record { return new(JobSummary) }},
 	"NodeFacts":     {0x07a4ccd6bc07871a, func() Record { return new(NodeFacts) }},
 	"NodeSummary":   {0xdc5e2cb7b7e6787e, func() Record { return new(NodeSummary) }},
+	"Notice":        {0x3dd55e4011097dad, func() Record { return new(Notice) }},
 	"Progress":      {0x810dccec936c9629, func() Record { return new(Progress) }},
 	"Reject":        {0xd2ff91663f766718, func() Record { return new(Reject) }},
 	"Route":         {0xe96a5d4b2c87a34d, func() Record { return new(Route) }},
@@ -187,6 +188,8 @@ func nameOf(r Record) string {
 		return "weir.v1.NodeFacts"
 	case *NodeSummary:
 		return "weir.v1.NodeSummary"
+	case *Notice:
+		return "weir.v1.Notice"
 	case *Progress:
 		return "weir.v1.Progress"
 	case *Reject:

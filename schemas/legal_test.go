@@ -362,6 +362,19 @@ var legal = map[string]func(d draw) Record{
 			d.bytes(100), d.bytes(9000),
 		}
 	},
+	"Notice": func(d draw) Record {
+		hours := func() float64 { return float64(d.between(0, maxHours)) }
+		return &Notice{
+			d.name(), d.name(), d.natural(), []string{ChannelMail, ChannelWebhook, ChannelComment}[d.IntN(3)],
+			[]string{
+				NoticeGathering, NoticeWaiting, NoticeSending, NoticeSent, NoticeFailed, NoticeSkipped,
+			}[d.IntN(6)], d.text(maxTextBytes), []string{"", d.name()}[d.IntN(2)], d.natural(), d.between(0, maxTimeMs),
+			d.between(0, maxTimeMs), d.between(0, maxTimeMs), d.text(maxTextBytes), d.text(maxTextBytes), d.name(),
+			d.text(MaxFindingText), d.text(MaxFindingText), d.text(MaxFindingText), d.name(),
+			d.between(1, math.MaxInt64), d.between(0, maxTimeMs), hours(), hours(), hours(), hours(), d.name(), hours(),
+			hours(),
+		}
+	},
 	"Reject": func(d draw) Record {
 		return &Reject{d.text(4096), d.natural(), d.long(), d.text(4096), d.text(64), d.bytes(maxHeadBytes)}
 	},

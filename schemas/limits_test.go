@@ -840,3 +840,62 @@ func TestLimitsOfFindings(t *testing.T) {
 	bound(t, state, "state", func(s *FindState, n int) { s.State = make([]byte, n) }, []int{0, 1 << 20},
 		[]int{1<<20 + 1})
 }
+
+// TestLimitsOfNotices: a record about a message carries no text that breaks a header, and no hours that no machine has.
+func TestLimitsOfNotices(t *testing.T) {
+	notice := func() *Notice {
+		return &Notice{
+			Cluster: "c1", JobID: "4711", Channel: ChannelMail, State: NoticeSent, Rule: "idle-cores", Task: "4711",
+			Last: "4711", Tasks: 1,
+		}
+	}
+	ids, notIDs := []string{"a", x64}, []string{"", "_rest", "a b", "a\n"}
+	bound(t, notice, "cluster", func(n *Notice, v string) { n.Cluster = v }, goodNames, badNames)
+	bound(t, notice, "rule", func(n *Notice, v string) { n.Rule = v }, goodNames, badNames)
+	bound(t, notice, "job_id", func(n *Notice, v string) { n.JobID = v }, ids, notIDs)
+	bound(t, notice, "task", func(n *Notice, v string) { n.Task = v }, ids, notIDs)
+	bound(t, notice, "last", func(n *Notice, v string) { n.Last = v }, ids, notIDs)
+	bound(t, notice, "restart", func(n *Notice, v int32) { n.Restart = v }, []int32{0, math.MaxInt32}, []int32{-1})
+	bound(t, notice, "tries", func(n *Notice, v int32) { n.Tries = v }, []int32{0, math.MaxInt32}, []int32{-1})
+	bound(t, notice, "tasks", func(n *Notice, v int64) { n.Tasks = v }, []int64{1, math.MaxInt64}, []int64{0, -1})
+	bound(t, notice, "message", func(n *Notice, v string) { n.Message = v }, []string{"", "3f9a6c1e"},
+		[]string{"a b", "a\n"})
+	bound(t, notice, "channel", func(n *Notice, v string) { n.Channel = v },
+		[]string{ChannelMail, ChannelWebhook, ChannelComment}, []string{"", "mail", "SMS"})
+	bound(t, notice, "state", func(n *Notice, v string) { n.State = v },
+		[]string{NoticeGathering, NoticeWaiting, NoticeSending, NoticeSent, NoticeFailed, NoticeSkipped},
+		[]string{"", "sent", "OPEN"})
+	for field, most := range map[string]int{
+		"user": 4096, "name": 4096, "reason": 4096, "title": 1000, "hint": 1000, "slurm": 1000,
+	} {
+		set := func(n *Notice, v string) {
+			*map[string]*string{
+				"user": &n.User, "name": &n.Name, "reason": &n.Reason, "title": &n.Title, "hint": &n.Hint, "slurm": &n.Slurm,
+			}[field] = v
+		}
+		bound(t, notice, field, set, []string{"", "Störung 7", strings.Repeat("x", most)},
+			[]string{strings.Repeat("x", most+1), "a\r\nBcc: b@c", "a\n", "\x1b[2J", "\xff"})
+	}
+	for field, of := range map[string]func(n *Notice) *int64{
+		"created":    func(n *Notice) *int64 { return &n.Created },
+		"changed":    func(n *Notice) *int64 { return &n.Changed },
+		"not_before": func(n *Notice) *int64 { return &n.NotBefore },
+		"ended":      func(n *Notice) *int64 { return &n.Ended },
+	} {
+		bound(t, notice, field, func(n *Notice, v int64) { *of(n) = v }, goodTimes, badTimes)
+	}
+	for field, of := range map[string]func(n *Notice) *float64{
+		"wasted_core_hours": func(n *Notice) *float64 { return &n.WastedCoreHours },
+		"wasted_gpu_hours":  func(n *Notice) *float64 { return &n.WastedGPUHours },
+		"held_core_hours":   func(n *Notice) *float64 { return &n.HeldCoreHours },
+		"held_gpu_hours":    func(n *Notice) *float64 { return &n.HeldGPUHours },
+		"last_core_hours":   func(n *Notice) *float64 { return &n.LastCoreHours },
+		"last_gpu_hours":    func(n *Notice) *float64 { return &n.LastGPUHours },
+	} {
+		bound(t, notice, field, func(n *Notice, v float64) { *of(n) = v }, []float64{0, 0.5, 1e12},
+			[]float64{-1, 1.01e12, math.NaN(), math.Inf(1)})
+	}
+	if k := string(notice().Key()); k != "4711/0/MAIL" {
+		t.Errorf("key %q", k)
+	}
+}

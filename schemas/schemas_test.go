@@ -121,6 +121,11 @@ func samples() []Record {
 			[]NodeGPU{{"NVIDIA A100-SXM4-40GB", 42_949_672_960}, {}},
 			[]NodeNIC{{"ib0", 200_000_000_000}},
 		},
+		&Notice{
+			"c1", "4711", 1, ChannelMail, NoticeWaiting, "exit status 75", "3f9a6c1e", 2, 1_700_000_010_000,
+			1_700_000_020_000, 1_700_000_080_000, "alice", "Störung 7", "idle-cores", "Cores without work",
+			"Ask for 6 nodes.", "#SBATCH --nodes=6", "4711", 1, 1_700_000_000_000, 310.25, 0, 512, 0, "4711", 310.25, 0,
+		},
 		&FindState{"c1", "4711", 1, 1_700_000_010_000, 99, true, []byte{0xc3, 1}, []byte{0, 1, 255}},
 	}
 }
@@ -185,7 +190,7 @@ func TestFingerprints(t *testing.T) {
 		"Job": "0ae430c24bc69a0a", "JobPartial": "6ee17a58c2b5b02e", "JobSummary": "b8af70d00328cd54",
 		"NodeSummary": "7e78e6b7b72c5edc", "Progress": "29966c93eccc0d81", "Reject": "1867763f6691ffd2",
 		"Route": "4da3872c4b5d6ae9", "Tick": "d3533fc74b997a50", "Trigger": "8fb9321cf0582011",
-		"TopologyOrder": "48e85ffc19cea16d", "NodeFacts": "1a8707bcd6cca407",
+		"TopologyOrder": "48e85ffc19cea16d", "NodeFacts": "1a8707bcd6cca407", "Notice": "ad7d0911405ed53d",
 		"Watermark": "c33c7140ebff709d",
 	}
 	for _, r := range samples() {
@@ -431,7 +436,7 @@ func TestTopicsAreComplete(t *testing.T) {
 		"weir.job-summary":     8, "weir.jobs": 1,
 		"weir.progress": 64, "weir.merge-progress": 1, "weir.rejects": 1, "weir.schemas": 1,
 		"weir.findings": 1, "weir.find-progress": 8, "weir.find-state": 8,
-		"weir.facts": 1,
+		"weir.facts": 1, "weir.notices": 1,
 	}
 	if diff := cmp.Diff(want, partitions); diff != "" {
 		t.Error(diff)

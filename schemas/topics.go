@@ -24,6 +24,7 @@ const (
 	TopicFindProgress  = "find-progress"
 	TopicFindState     = "find-state"
 	TopicFacts         = "facts"
+	TopicNotices       = "notices"
 )
 
 // The largest record batches that our topics take.
@@ -119,6 +120,7 @@ func Topics(prefix string, z Sizes) []Topic {
 		{TopicFindProgress, z.JobSummary, 0, compacted, "partition", "Progress"},
 		{TopicFindState, z.JobSummary, 0, rewritten, "job_id/restart", "FindState"},
 		{TopicFacts, 1, 0, rewritten, "node, or slurm/node", "NodeFacts"},
+		{TopicNotices, 1, 0, rewritten, "job_id/restart/channel, or partition", "Notice, Progress"},
 		{TopicSchemas, 1, 0, compacted, "fingerprint", "schema text"},
 	}
 	for i := range table {

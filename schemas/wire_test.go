@@ -259,7 +259,8 @@ func TestTopicSettings(t *testing.T) {
 			if segment > 0 {
 				want["segment.bytes"] = "1048576"
 			}
-			if name == TopicFindings || name == TopicFindState || name == TopicFacts { // written again and again
+			if name == TopicFindings || name == TopicFindState || name == TopicFacts ||
+				name == TopicNotices { // written again and again
 				want["segment.ms"] = "3600000"
 				want["segment.bytes"] = cmp.Or(want["segment.bytes"], "67108864")
 			}
