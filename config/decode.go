@@ -109,6 +109,12 @@ func decodeScalar(from, to reflect.Type, value any) (any, error) {
 		if !reflect.ValueOf(value).CanInt() {
 			return nil, fmt.Errorf("%s is not a whole number", shown(value))
 		}
+	case to.Kind() == reflect.Float64 && isText:
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a number", text)
+		}
+		return n, nil
 	case to.Kind() == reflect.Bool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {
