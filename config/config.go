@@ -36,6 +36,7 @@ type Config struct {
 	Machine    []NodeType    `mapstructure:"machine"`
 	Find       Find          `mapstructure:"find"`
 	Console    Console       `mapstructure:"console"`
+	Notify     Notify        `mapstructure:"notify"`
 }
 
 // Outage is the longest outage, in intervals, that any part catches up.
@@ -180,6 +181,10 @@ func Default() Config {
 			"eth_read_bw", "eth_write_bw",
 		}},
 		Console: Console{Socket: ConsoleSocket},
+		Notify: Notify{
+			Webhook: Webhook{Form: FormJSON}, MinCoreHours: 24, MinGPUHours: 24, RuleEvery: 7 * 24 * time.Hour,
+			UserPerDay: 3, PerMinute: 60,
+		},
 	}
 }
 

@@ -223,8 +223,31 @@ func TestValidate(t *testing.T) {
 			func(c *Config) { c.Registry = Registry{URL: "http://host", User: "a", PasswordFile: "p"} },
 			errTogether, "registry.user",
 		},
-		"key alone":  {func(c *Config) { c.Kafka.TLS.KeyFile = "k" }, errTogether, "kafka.tls.cert_file"},
-		"no archive": {func(c *Config) { c.Sink.Dir = "" }, errTogether, "sink.dir"},
+		"mail without sender": {
+			func(c *Config) { c.Notify.Sendmail, c.Notify.Domain = "/usr/sbin/sendmail -t -i", "example.org" },
+			errTogether, "notify.sendmail",
+		},
+		"mail to no address": {
+			func(c *Config) { c.Notify.Sendmail, c.Notify.From = "/usr/sbin/sendmail -t", "hpc@example.org" },
+			errTogether, "notify.sendmail",
+		},
+		"relative sendmail": {
+			func(c *Config) {
+				c.Notify = Notify{Sendmail: "sendmail -t", From: "hpc@example.org", Domain: "example.org"}
+			}, errPath, "notify.sendmail",
+		},
+		"domain":          {func(c *Config) { c.Notify.Domain = "a b" }, errChoice, "notify.domain"},
+		"form":            {func(c *Config) { c.Notify.Webhook.Form = "irc" }, errChoice, "notify.webhook.form"},
+		"digest":          {func(c *Config) { c.Notify.Digest = "daily" }, errChoice, "notify.digest"},
+		"no hours":        {func(c *Config) { c.Notify.MinCoreHours = 0 }, errRange, "notify.min_core_hours"},
+		"NaN GPU-hours":   {func(c *Config) { c.Notify.MinGPUHours = math.NaN() }, errRange, "notify.min_gpu_hours"},
+		"link":            {func(c *Config) { c.Notify.Link = "https://h/{jobid}" }, errChoice, "notify.link"},
+		"script for link": {func(c *Config) { c.Notify.Link = "javascript:{job}" }, errChoice, "notify.link"},
+		"rule each hour":  {func(c *Config) { c.Notify.RuleEvery = time.Minute }, errRange, "notify.rule_every"},
+		"messages a day":  {func(c *Config) { c.Notify.UserPerDay = 0 }, errRange, "notify.user_per_day"},
+		"a minute":        {func(c *Config) { c.Notify.PerMinute = 601 }, errRange, "notify.per_minute"},
+		"key alone":       {func(c *Config) { c.Kafka.TLS.KeyFile = "k" }, errTogether, "kafka.tls.cert_file"},
+		"no archive":      {func(c *Config) { c.Sink.Dir = "" }, errTogether, "sink.dir"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -608,5 +631,19 @@ func TestSecretOfATopologyIsNoKey(t *testing.T) {
 	environ := []string{SecretVariable + "=a secret of more than 16 bytes", ReportVariable + "=/run/weir/report/1.0"}
 	if _, err := Load(Source{Environ: environ, Defaults: Default()}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNumbersWithAPoint: a variable sets every key, also one whose number is not whole.
+func TestNumbersWithAPoint(t *testing.T) {
+	c, err := Load(Source{
+		Environ: []string{"WEIR_NOTIFY_MIN_CORE_HOURS=0.5", "WEIR_AGENT_TOPOLOGY_SHARE=1"}, Defaults: Default(),
+	})
+	if err != nil || c.Notify.MinCoreHours != 0.5 || c.Agent.Topology.Share != 1 {
+		t.Errorf("%v, %v: %v", c.Notify.MinCoreHours, c.Agent.Topology.Share, err)
+	}
+	_, err = Load(Source{Set: []string{"notify.min_core_hours=many"}, Defaults: Default()})
+	if !errors.Is(err, errValue) || !strings.Contains(err.Error(), `"many" is not a number`) {
+		t.Errorf("%v", err)
 	}
 }

@@ -154,6 +154,7 @@ func (c Config) faults(huge map[string]string) []fault {
 	c.validateMachine(f)
 	c.Find.validate(f)
 	c.Console.validate(f)
+	c.Notify.validate(f)
 	return f.faults
 }
 

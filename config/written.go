@@ -24,6 +24,7 @@ var sections = map[string][]string{
 	"collect": {"collect", "metrics"},
 	"merge":   {"collect", "metrics"},
 	"find":    {"find", "machine", "metrics"},
+	"notify":  {"notify", "find", "machine", "metrics"},
 	"sink":    {"sink", "metrics"},
 	"samples": {"sink", "samples", "metrics"},
 	"nodes":   {"sink", "nodes", "metrics"},

@@ -48,7 +48,7 @@ func TestCommentedIsWhatWasSet(t *testing.T) {
 			want.Agent, want.Balance = set.Agent, set.Balance
 		case "collect", "merge":
 			want.Collect = set.Collect
-		case "find":
+		case "find", "notify":
 			want.Machine = set.Machine
 		case "sink", "samples", "nodes", "status":
 			want.Sink = set.Sink
