@@ -56,7 +56,7 @@ func TestCompletionOffersFixedValues(t *testing.T) {
 	t.Setenv("WEIR_KAFKA_BROKERS", broker.Addr().String())
 	const noFiles, yaml, directories = ":4", ":8", ":16"
 	for line, want := range map[string]string{
-		"tail ": "balance counters facts find-progress find-state findings job-summary jobs merge-progress partials " +
+		"tail ": "balance counters facts find-progress find-state findings job-summary jobs merge-progress notices partials " +
 			"progress rejects routes schemas topology-orders triggers " + noFiles,
 		"tail counters ":                 "" + noFiles,
 		"tail counters --from ":          "start end " + noFiles,

@@ -60,6 +60,7 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 		services.NewConsole(),
 		services.NewFind(),
 		services.NewMerge(),
+		services.NewNotify(),
 		services.NewSink(),
 		services.NewSamples(),
 		services.NewNodes(),

@@ -137,7 +137,7 @@ func systemService() (map[string]uint32, error) {
 func units(t *testing.T) []unit {
 	t.Helper()
 	files, err := filepath.Glob("../deploy/systemd/*.service")
-	if err != nil || len(files) != 10 {
+	if err != nil || len(files) != 11 {
 		t.Fatalf("units: %q, %v", files, err)
 	}
 	var all []unit
@@ -234,6 +234,7 @@ func TestUnits(t *testing.T) {
 	if err := os.WriteFile(s.cfg.Balance.JobsFile, []byte(jobs), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	s.cfg.Notify.Sendmail, s.cfg.Notify.From, s.cfg.Notify.Domain = "/bin/true", "hpc@example.org", "example.org"
 	config := s.configFile()
 
 	services := map[string]*process{}

@@ -16,6 +16,7 @@ import (
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/notify"
 	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/sink"
 
@@ -135,7 +136,7 @@ func checkFiles(cfg config.Config) error {
 		services.CheckJobs("balance.jobs_file", cfg.Balance.JobsFile), services.CheckTree(cfg), agent.CheckAgent(cfg),
 		scheduler.CheckCPUIDs(cfg), services.CheckMachine(cfg), services.CheckSiteRules(cfg),
 		cli.Directory("balance.drop_dir", cfg.Balance.DropDir), cli.Directory("sink.dir", cfg.Sink.Dir),
-		checkCommands(cfg), services.CheckConsole(cfg),
+		checkCommands(cfg), services.CheckConsole(cfg), notify.Check(cfg),
 		source.CheckReportDir(cfg.Agent))
 }
 

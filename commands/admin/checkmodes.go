@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/weirhpc/weir/config"
@@ -37,6 +38,13 @@ func namedPaths(cfg config.Config) []named {
 		{key: "console.tls.cert_file", path: cfg.Console.TLS.CertFile},
 		{key: "console.tls.ca_file", path: cfg.Console.TLS.CAFile},
 		{key: "console.sacctmgr", path: cfg.Console.Sacctmgr, runs: true},
+		{key: "notify.webhook.url_file", path: cfg.Notify.Webhook.URLFile, secret: true},
+		{key: "notify.webhook.secret_file", path: cfg.Notify.Webhook.SecretFile, secret: true},
+		{key: "notify.template", path: cfg.Notify.Template},
+		{key: "notify.address_command", path: cfg.Notify.AddressCommand, runs: true},
+	}
+	if program := strings.Fields(cfg.Notify.Sendmail); len(program) > 0 {
+		all = append(all, named{key: "notify.sendmail", path: program[0], runs: true})
 	}
 	for i, s := range cfg.Agent.Sources {
 		key := fmt.Sprintf("agent.sources[%d]", i)

@@ -27,7 +27,7 @@ func NewTail() *cobra.Command {
 		Long: `Shows the committed records of a topic as they come, until Ctrl-C. Times are UTC.
 
 TOPIC is one of these names, with or without the prefix: counters, routes, balance, triggers, topology-orders, partials,
-job-summary, jobs, progress, merge-progress, rejects, findings, find-progress, find-state, facts, schemas.
+job-summary, jobs, progress, merge-progress, rejects, findings, find-progress, find-state, facts, notices, schemas.
 
 For a summary it prints the median of the first metrics, with the smallest and the largest value. Findings and jobs are
 printed in words, other records as JSON.

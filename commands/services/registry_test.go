@@ -108,7 +108,10 @@ func TestMetricsOnATakenPortNameAddressAndRemedy(t *testing.T) {
 func TestMetricsAreWhatThePageSays(t *testing.T) {
 	t.Parallel()
 	want := clitest.ListedMetrics(t)
-	up := clitest.Start(t, clitest.Process(t, []string{"WEIR_METRICS_LISTEN=127.0.0.1:0"}, "up", "--data",
+	up := clitest.Start(t, clitest.Process(t, []string{
+		"WEIR_METRICS_LISTEN=127.0.0.1:0", "WEIR_NOTIFY_SENDMAIL=/bin/true", "WEIR_NOTIFY_FROM=hpc@example.org",
+		"WEIR_NOTIFY_DOMAIN=example.org",
+	}, "up", "--data",
 		filepath.Join(t.TempDir(), "data"), "--interval", "1s", "--simulate", "16", "--samples", "--for", "10m"))
 	kafkatest.Eventually(t, "the address", func() bool { return addressIn(&up.Errs) != "" })
 	url := addressIn(&up.Errs)

@@ -21,10 +21,12 @@ import (
 	"github.com/weirhpc/weir/commands/reading"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/notify"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/processors/find"
 	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/producers/source"
+	"github.com/weirhpc/weir/rules"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/topology"
@@ -198,7 +200,7 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	})
 	s.Add("sink", func(ctx context.Context) error { return archive(ctx, cfg, log, registry) })
 	f.addOptional(s, cfg, log, registry)
-	s.Add("find", func(ctx context.Context) error { return find.Run(ctx, cfg, log, folds, set) })
+	s.addFind(cfg, log, registry, folds, set)
 	s.Add("merge", func(ctx context.Context) error { return processors.Merge(ctx, cfg, log, folds) })
 	s.Add("collect", func(ctx context.Context) error { return processors.Collect(ctx, cfg, log, folds) })
 	s.Add("balancer", func(ctx context.Context) error {
@@ -233,6 +235,22 @@ func (f upFlags) source(cfg config.Config) scheduler.Source {
 		sources = append(sources, f.Load.Jobs(cfg.Interval))
 	}
 	return scheduler.Join(sources...)
+}
+
+// addFind starts find, and notify if one of its channels is on, which is not the default.
+func (s *services) addFind(
+	cfg config.Config, log *slog.Logger, registry prometheus.Registerer, folds *processors.Metrics, set *rules.Set,
+) {
+	if notify.On(cfg) {
+		s.Add("notify", func(ctx context.Context) error {
+			facts, err := factsFor(cfg)
+			if err := errors.Join(err, notify.Check(cfg)); err != nil {
+				return err
+			}
+			return notify.Run(ctx, cfg, log, notify.NewMetrics(registry), facts)
+		})
+	}
+	s.Add("find", func(ctx context.Context) error { return find.Run(ctx, cfg, log, folds, set) })
 }
 
 // hostJob is the ID of the job on this machine, which runs if no file names jobs.
