@@ -258,7 +258,7 @@ func TestUnitsStartCrashedServicesAgain(t *testing.T) {
 		select {}
 	}
 	units, err := filepath.Glob("deploy/systemd/*.service")
-	if err != nil || len(units) != 11 {
+	if err != nil || len(units) != 12 {
 		t.Fatalf("units: %v, %v", units, err)
 	}
 	for _, unit := range units {

@@ -137,7 +137,7 @@ func systemService() (map[string]uint32, error) {
 func units(t *testing.T) []unit {
 	t.Helper()
 	files, err := filepath.Glob("../deploy/systemd/*.service")
-	if err != nil || len(files) != 11 {
+	if err != nil || len(files) != 12 {
 		t.Fatalf("units: %q, %v", files, err)
 	}
 	var all []unit
