@@ -278,7 +278,8 @@ func encodeNodes(w io.Writer, rows []*metricHour, f *Footer) error {
 // row returns the row as the archive keeps it, with its nodes in the order of their names.
 func (m *metricHour) row() NodeHour {
 	row := NodeHour{
-		Cluster: m.cluster, JobID: m.job, Restart: m.restart, Hour: m.hour, Metric: m.name, Unit: m.unit, Scope: m.scope,
+		Cluster: m.cluster, JobID: m.job, Restart: m.restart,
+		Hour: m.hour, Metric: m.name, Unit: m.unit, Scope: m.scope,
 	}
 	var numbers []int
 	for i := range m.sums {

@@ -13,8 +13,8 @@ import (
 // The rows of an optional stream are kept for a while, and some may be missing. Lost rows are recorded as a gap without
 // anybody's consent. Lost summaries need the consent of a person, by AcceptGap.
 
-// runOptional is run for an optional stream, beside the deletion of its old dates. It passes records that are older than
-// since, or than kept if since is 0.
+// runOptional is run for an optional stream, beside the deletion of its old dates. It passes records that are older
+// than since, or than kept if since is 0.
 func (s *sink[R]) runOptional(ctx context.Context, old *expiry, kept, since time.Duration) error {
 	if s.kept = kept; since > 0 {
 		s.kept, s.since = 0, time.Now().Add(-since)

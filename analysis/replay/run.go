@@ -235,8 +235,8 @@ func (r *replayer) finish(f *Fold) {
 	}
 	slices.Sort(reduced)
 	for _, job := range reduced[:min(len(reduced), shownJobs)] {
-		r.note("job %s: in some intervals it was reduced on its node, so the log has no values to compute metrics from: "+
-			"balance.local_max: -1 keeps those of later jobs", job)
+		r.note("job %s: in some intervals it was reduced on its node, so the log has no values to compute metrics "+
+			"from: balance.local_max: -1 keeps those of later jobs", job)
 	}
 	if more := len(reduced) - shownJobs; more > 0 {
 		r.note("and %d more jobs that were reduced on their nodes", more)

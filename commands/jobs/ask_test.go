@@ -521,7 +521,7 @@ func TestBadQuestions(t *testing.T) {
 	for says, q := range map[string]console.Question{
 		`"up" is none of [compare job jobs top]`: {Command: "up"},
 		`"" is none of`:                          {},
-		"--intervalls is refused":                {Command: "job", Arguments: []string{"1"}, Flags: url.Values{"intervalls": {"1"}}},
+		"--intervl is refused":                   {Command: "job", Arguments: []string{"1"}, Flags: url.Values{"intervl": {"1"}}},
 		"--last is given 2 times":                {Command: "job", Arguments: []string{"1"}, Flags: url.Values{"last": {"1", "2"}}},
 		`--limit "x": a whole number`:            {Command: "jobs", Flags: url.Values{"limit": {"x"}}},
 		"--since is empty":                       {Command: "jobs", Flags: url.Values{"since": {""}}},

@@ -48,7 +48,7 @@ lists the jobs with the most similar measurements.`,
 	flags.BoolVar(&f.Live, "live", false, "run as a service: watch the jobs that run")
 	flags.StringVar(&f.Like, "like", "", "list the jobs that are most like this `JOB`: ID or ID@DATE")
 	flags.StringVar(&f.Since, "since", "90d",
-		"with a rule or --like: jobs that ended since `TIME`: 90d ago (or before JOB ended), or a date of UTC")
+		"rule or --like: jobs that ended since `TIME`, or this long before now or JOB")
 	flags.StringVar(&f.Queue, "queue", "", "with --like: jobs of this `QUEUE` alone")
 	flags.IntVar(&f.Limit, "limit", 20, "with --like: `N` jobs at most")
 	flags.StringVar(&f.Rules, "rules", "", "with a rule: `FILE` or directory with it (default: find.rules)")
