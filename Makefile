@@ -69,15 +69,16 @@ PLANS := TestRouteOfVery|TestTicksOfMany|TestAdmitRemembers|TestParseJobsRefuses
 FILES := TestFlippedByte|Crashes$$|TestRowsAreAsSizeSays|TestFootersTakeLittleMemory
 HOST  := TestOffsetIsWithin|TestNVMLAllocates
 STUDY := TestStudyInShort
+ASKED := TestWhoMayLook|TestOthersMakeNoDifference|TestTenThousandEnds
 WIDE  := TestSelectionExample|TestMetricsDriftArchive|TestCompare$$
 RUNS  := ./kafka ./processors/fold ./processors/find ./balancer ./balancer/scheduler ./sink ./producers ./producers/source \
-	./commands/metrics ./selection/study ./topology/discovery/study
+	./commands/metrics ./commands/jobs ./notify ./selection/study ./topology/discovery/study
 ALL   := ./topology/discovery/network ./schemas ./quantile ./rules ./sink/compact ./sink/findings ./sink/jobs ./sink/table ./sink/totals ./simulate
 test-full:
 	$(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... | grep -v '/integration$$')
 	$(GO) test -race -short -count=1 -timeout 10m ./integration
 	$(GO) test -count=1 -timeout 20m ./integration
-	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)|$(HOST)|$(WIDE)|$(STUDY)' $(RUNS)
+	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)|$(HOST)|$(WIDE)|$(STUDY)|$(ASKED)' $(RUNS)
 	$(GO) test -count=1 -timeout 10m $(ALL)
 
 # All that must pass before a change lands: half an hour on two cores. The script says what it needs.

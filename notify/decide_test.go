@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -303,10 +304,7 @@ func (l *log) commit(changed []*schemas.Notice) {
 // TestTenThousandEndsInAMinute: whatever happens, the limits hold, nothing goes twice, and equal runs are equal. The
 // process crashes at any point: before and after each commit, and after a mail went.
 func TestTenThousandEndsInAMinute(t *testing.T) {
-	ends := 10_000
-	if testing.Short() {
-		ends = 2000
-	}
+	ends := kafkatest.Cases(10_000, 1000)
 	run := func(seed uint64, crashes bool) (sent map[string]int, perUser map[string]int, times []int64) {
 		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test's
 		sent, perUser = map[string]int{}, map[string]int{}

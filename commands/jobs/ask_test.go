@@ -22,6 +22,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/console"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
@@ -323,6 +324,9 @@ func TestWhoMayLook(t *testing.T) {
 		"top --metric=of_u02":                    {"bad", "u02", "bad", first, "", ""},
 	} {
 		for i, v := range roles {
+			if rand.IntN(kafkatest.Cases(1, 4)) > 0 { // few of the cells
+				continue
+			}
 			if got := outcome(w.ask(t, v, question(line))); got != want[i] {
 				t.Errorf("%s, asked by %+v: %q, want %q", line, v, got, want[i])
 			}
@@ -349,10 +353,7 @@ func TestOthersMakeNoDifference(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	all := madeJobs(began())
 	whole := newWorld(t, all, func(*madeJob) bool { return true })
-	questions := 150
-	if testing.Short() {
-		questions = 30
-	}
+	questions := kafkatest.Cases(150, 20)
 	for _, v := range []analysis.Viewer{
 		{User: "u01"}, {User: "u02"}, {User: "u03"}, {User: "boss", Accounts: []string{"a1"}}, {User: "stranger"},
 	} {
