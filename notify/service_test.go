@@ -35,7 +35,7 @@ import (
 
 // TestMain is also the sendmail program of these tests: it reads a mail, and gives it to an SMTP server.
 func TestMain(m *testing.M) {
-	if server := os.Getenv("WEIR_TEST_SMTP"); server != "" {
+	if server, is := strings.CutPrefix(os.Args[min(1, len(os.Args)-1)], "smtp="); is {
 		if err := sendmail(server, os.Stdin); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(75) // EX_TEMPFAIL
@@ -184,8 +184,8 @@ func newSite(t *testing.T, server *smtpServer) *site {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Setenv("WEIR_TEST_SMTP", server.address)
-		cfg.Notify.Sendmail, cfg.Notify.From, cfg.Notify.Domain = self+" -t -i", "HPC <hpc@example.org>", "example.org"
+		cfg.Notify.Sendmail = self + " smtp=" + server.address + " -t -i"
+		cfg.Notify.From, cfg.Notify.Domain = "HPC <hpc@example.org>", "example.org"
 	}
 	cfg.Notify.Link = "https://weir.example.org/job/{cluster}/{job}"
 	return &site{cfg, broker, kafkatest.Client(t, cfg.Kafka.Brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()))}
@@ -266,6 +266,7 @@ func (s *site) notices(t *testing.T) map[string]*schemas.Notice {
 // TestMailReachesTheOwner: within a minute of the finding, one mail with one thing to change, by a real SMTP server.
 // What is uncertain goes to nobody, and a process that starts again sends nothing twice.
 func TestMailReachesTheOwner(t *testing.T) {
+	t.Parallel()
 	server := startSMTP(t)
 	s := newSite(t, server)
 	end := s.run(t)
@@ -319,6 +320,7 @@ func TestRefusedMailGoesLater(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-full runs it")
 	}
+	t.Parallel()
 	server := startSMTP(t)
 	server.refuse = 1
 	s := newSite(t, server)
@@ -336,10 +338,12 @@ var errKilled = errors.New("killed")
 // TestKilledAnywhereSendsNoMailTwice: each transaction of a run fails in turn, before or after its commit, which is as
 // if the process were killed there. Successors send what is left. No owner has two mails.
 func TestKilledAnywhereSendsNoMailTwice(t *testing.T) {
+	t.Parallel()   // they wait more than they compute
 	const most = 3 // WAITING, SENDING, SENT
 	for point := range most {
 		for _, committed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("transaction %d, committed %v", point, committed), func(t *testing.T) {
+				t.Parallel()
 				server := startSMTP(t)
 				s := newSite(t, server)
 				s.ended(t, "1", "alice", "x", finding("1", "idle-cores"))
@@ -465,6 +469,7 @@ func TestWebhook(t *testing.T) {
 
 // TestDryRun: what would go is printed, and nothing is written to a topic.
 func TestDryRun(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, nil)
 	s.ended(t, "1", "alice", "wrf", finding("1", "idle-cores"))
 	var out kafkatest.Log
@@ -484,6 +489,7 @@ func TestDryRun(t *testing.T) {
 
 // TestFirstStartPassesOldFindings: jobs that ended more than a day ago are no news.
 func TestFirstStartPassesOldFindings(t *testing.T) {
+	t.Parallel()
 	server := startSMTP(t)
 	s := newSite(t, server)
 	end := time.Now().UnixMilli() - 2*dayMs
