@@ -31,20 +31,20 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 
 // NewSamplesMetrics registers the metrics of the samples service. A registry accepts them only once.
 func NewSamplesMetrics(registry prometheus.Registerer) *Metrics {
-	m := newMetrics(registry, "weir_samples_")
-	m.lost = promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
-		Name: "weir_samples_lost_offsets_total",
-		Help: "Offsets of gaps that this process recorded: their samples are not in the archive.",
-	}, []string{"partition"})
-	return m
+	return newOptionalMetrics(registry, "weir_samples_", "samples")
 }
 
 // NewNodesMetrics registers the metrics of the nodes service. A registry accepts them only once.
 func NewNodesMetrics(registry prometheus.Registerer) *Metrics {
-	m := newMetrics(registry, "weir_nodes_")
+	return newOptionalMetrics(registry, "weir_nodes_", "values")
+}
+
+// newOptionalMetrics registers the metrics of a service that records gaps in its archive. The help names its contents.
+func newOptionalMetrics(registry prometheus.Registerer, prefix, contents string) *Metrics {
+	m := newMetrics(registry, prefix)
 	m.lost = promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
-		Name: "weir_nodes_lost_offsets_total",
-		Help: "Offsets of gaps that this process recorded: their values are not in the archive.",
+		Name: prefix + "lost_offsets_total",
+		Help: "Offsets of gaps that this process recorded: their " + contents + " are not in the archive.",
 	}, []string{"partition"})
 	return m
 }
