@@ -16,25 +16,18 @@ var errNoRelay = errors.New("is not in console.relays")
 
 // certificates reads the files of one side at each call, so that a renewed certificate counts at the next connection.
 func certificates(t config.ConsoleTLS) (pair tls.Certificate, authority *x509.CertPool, err error) {
-	var pem [3][]byte
-	for i, f := range []struct{ key, path string }{
+	for _, f := range []struct{ key, path string }{
 		{"ca_file", t.CAFile}, {"cert_file", t.CertFile}, {"key_file", t.KeyFile},
 	} {
 		if f.path == "" {
 			return pair, nil, fmt.Errorf("console.tls.%s is empty: each side needs a certificate, "+
 				"and the authority of the other's", f.key)
 		}
-		if pem[i], err = config.ReadFile(f.path); err != nil {
-			return pair, nil, fmt.Errorf("reading console.tls.%s: %w", f.key, err)
-		}
 	}
-	authority = x509.NewCertPool()
-	if !authority.AppendCertsFromPEM(pem[0]) {
-		return pair, nil, fmt.Errorf("console.tls.ca_file %s holds no certificate", t.CAFile)
+	if authority, err = config.Authorities("console.tls.ca_file", t.CAFile); err != nil {
+		return pair, nil, err
 	}
-	if pair, err = tls.X509KeyPair(pem[1], pem[2]); err != nil {
-		err = fmt.Errorf("console.tls.cert_file %s with console.tls.key_file %s: %w", t.CertFile, t.KeyFile, err)
-	}
+	pair, err = config.Certificate("console.tls", t.CertFile, t.KeyFile)
 	return pair, authority, err
 }
 

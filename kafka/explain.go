@@ -50,7 +50,7 @@ func who(k config.Kafka) string {
 	user := "nobody: neither kafka.sasl nor kafka.tls.cert_file is set"
 	if k.TLS.Enabled && k.TLS.CertFile != "" {
 		user = "the holder of " + k.TLS.CertFile
-		if pair, err := certificate(k.TLS); err == nil {
+		if pair, err := config.Certificate("kafka.tls", k.TLS.CertFile, k.TLS.KeyFile); err == nil {
 			user = fmt.Sprintf("%s of %s, %s", pair.Leaf.Subject, k.TLS.CertFile, validity(pair.Leaf, time.Now()))
 		}
 	}

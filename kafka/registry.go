@@ -60,7 +60,7 @@ func newRegistry(r config.Registry) (registry, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	if r.CAFile != "" {
-		pool, err := authorities("registry.ca_file", r.CAFile)
+		pool, err := config.Authorities("registry.ca_file", r.CAFile)
 		if err != nil {
 			return registry{}, err
 		}

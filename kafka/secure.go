@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -79,49 +78,18 @@ func tlsConfig(t config.TLS) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CAFile != "" {
 		var err error
-		if c.RootCAs, err = authorities("kafka.tls.ca_file", t.CAFile); err != nil {
+		if c.RootCAs, err = config.Authorities("kafka.tls.ca_file", t.CAFile); err != nil {
 			return nil, err
 		}
 	}
 	if t.CertFile != "" {
-		pair, err := certificate(t)
+		pair, err := config.Certificate("kafka.tls", t.CertFile, t.KeyFile)
 		if err != nil {
 			return nil, err
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
 	return c, nil
-}
-
-// authorities reads the certificates of the file that a key names.
-func authorities(key, path string) (*x509.CertPool, error) {
-	pem, err := config.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", key, err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s %s holds no certificate", key, path)
-	}
-	return pool, nil
-}
-
-// certificate reads the client's certificate and its key.
-func certificate(t config.TLS) (tls.Certificate, error) {
-	certPEM, err := config.ReadFile(t.CertFile)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("reading kafka.tls.cert_file: %w", err)
-	}
-	keyPEM, err := config.ReadFile(t.KeyFile)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("reading kafka.tls.key_file: %w", err)
-	}
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("kafka.tls.cert_file %s with kafka.tls.key_file %s: %w",
-			t.CertFile, t.KeyFile, err)
-	}
-	return pair, nil
 }
 
 // mechanism returns nil if no SASL is configured. The password is read once here to fail early, and again at each
